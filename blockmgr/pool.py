@@ -1,0 +1,210 @@
+"""The pool: every block there is, who is free, and what the free ones remember.
+
+All changes to reference counts, to the free queue and to the prefix cache go through
+the four verbs of this file: **take** (`get_new_blocks`), **touch**, **free**
+(`free_blocks`) and **register** (`cache_blocks`).
+
+In vLLM: `BlockPool` in `vllm/v1/core/block_pool.py` (release 0.33), same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from blockmgr.block import NULL_BLOCK_ID, Block, FreeQueue, ids_of
+from blockmgr.errors import InvalidFree, InvalidRequest, OutOfBlocks
+from blockmgr.events import (
+    Change,
+    Cleared,
+    Released,
+    Removed,
+    Stored,
+    StoredNote,
+    Taken,
+    Touched,
+)
+from blockmgr.prefix import BlockHash, PrefixCache
+
+
+class BlockPool:
+    """A fixed number of blocks, made once. Nothing is ever added or thrown away.
+
+    Block 0 is the null block, so `num_blocks - 1` are usable (rule 1). A block is free
+    exactly when its `ref_cnt` is 0, and then it stands in the free queue once.
+
+    `changes` is None, or a list that collects every change as it is made.
+    """
+
+    def __init__(self, num_blocks: int, enable_caching: bool = True) -> None:
+        if num_blocks < 2:
+            raise InvalidRequest(
+                f"a pool needs at least 2 blocks (the null block and one to use), "
+                f"got num_blocks={num_blocks}"
+            )
+        self.blocks = [Block(block_id) for block_id in range(num_blocks)]
+        self.null_block = self.blocks[NULL_BLOCK_ID]
+        self.free_queue = FreeQueue(self.blocks[1:])
+        self.cache = PrefixCache()
+        self.enable_caching = enable_caching
+        self.num_evictions = 0
+        self.changes: list[Change] | None = None
+
+    def __repr__(self) -> str:
+        return f"BlockPool({len(self.blocks)} blocks, {self.num_free_blocks} free)"
+
+    @property
+    def num_usable_blocks(self) -> int:
+        """Blocks that can be given out: all but the null block."""
+        return len(self.blocks) - 1
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Blocks in the free queue, those with a remembered content included."""
+        return len(self.free_queue)
+
+    @property
+    def usage(self) -> float:
+        """Share of usable blocks in use: 0.0 is idle, 1.0 is full."""
+        return 1 - self.num_free_blocks / self.num_usable_blocks
+
+    # --- take -----------------------------------------------------------------------
+
+    def get_new_blocks(self, n: int) -> list[Block]:
+        """Take `n` blocks from the head of the free queue, each with `ref_cnt` 1.
+
+        A block that still remembered something forgets it now. This is the
+        **eviction**, and the only place where it happens (rule 4).
+
+        Raises `InvalidRequest` for n < 0 and `OutOfBlocks` if fewer are free.
+        """
+        if n < 0:
+            raise InvalidRequest(f"can't take {n} blocks: ask for 0 or more")
+        if n > len(self.free_queue):
+            raise OutOfBlocks(n, len(self.free_queue))
+        taken = self.free_queue.take(n)
+        evicted = []
+        for block in taken:
+            block.ref_cnt = 1
+            if block.block_hash is not None:
+                evicted.append((block.block_id, block.block_hash.hex()))
+                self.cache.remove(block)
+        self.num_evictions += len(evicted)
+        if self.changes is not None and taken:
+            self.changes.append(Taken(ids_of(taken), tuple(evicted)))
+        return taken
+
+    # --- touch ----------------------------------------------------------------------
+
+    def touch(self, blocks: Sequence[Block]) -> None:
+        """Add a reference to each block. One that was free leaves the free queue.
+
+        Raises `InvalidRequest` for the null block and for a free block that remembers
+        nothing: there is no content in it to share.
+        """
+        for block in blocks:
+            if block.ref_cnt == 0 and block.block_hash is None:
+                raise InvalidRequest(
+                    f"{block!r} holds nothing that could be shared: take a block "
+                    "with get_new_blocks instead"
+                )
+        for block in blocks:
+            if block.ref_cnt == 0:
+                self.free_queue.remove(block)
+            block.ref_cnt += 1
+        if self.changes is not None and blocks:
+            self.changes.append(Touched(ids_of(blocks)))
+
+    # --- free -----------------------------------------------------------------------
+
+    def free_blocks(self, blocks: Sequence[Block]) -> None:
+        """Drop one reference of each block, in the order given: a table's tail first.
+
+        Blocks that reach 0 become free (rule 3). Those without a hash go to the head
+        of the queue, for nobody can find them again. Those with a hash go to the tail,
+        and since a table is freed tail first, the last block of a cached chain is
+        overwritten before the first.
+
+        Raises `InvalidFree` for the null block and for a reference that nobody holds;
+        then nothing has changed.
+        """
+        blank: list[Block] = []
+        remembered: list[Block] = []
+        for i, block in enumerate(blocks):
+            block.ref_cnt -= 1
+            if block.ref_cnt > 0:
+                continue
+            if block.ref_cnt < 0:  # take back what this call did, then complain
+                for undone in blocks[: i + 1]:
+                    undone.ref_cnt += 1
+                raise InvalidFree(_why_not_free(block))
+            (blank if block.block_hash is None else remembered).append(block)
+        if self.changes is not None and blocks:
+            change = Released(ids_of(blocks), ids_of(blank), ids_of(remembered))
+            self.changes.append(change)
+        self.free_queue.put_head(blank)
+        self.free_queue.put_tail(remembered)
+
+    # --- register, find, forget -----------------------------------------------------
+
+    def cache_blocks(
+        self,
+        blocks: Sequence[Block],
+        names: Sequence[BlockHash],
+        note: StoredNote | None = None,
+    ) -> None:
+        """Register full blocks under their names, so that others can find them.
+
+        `note` is what a recorded change says besides (see `events.StoredNote`).
+        """
+        stored = [
+            (block.block_id, name.hex())
+            for block, name in zip(blocks, names, strict=True)
+            if self.cache.insert(block, name)
+        ]
+        if self.changes is not None and stored:
+            ids, hashes = zip(*stored, strict=True)
+            self.changes.append(Stored(ids, hashes, note or StoredNote()))
+
+    def get_cached_blocks(self, names: Sequence[BlockHash], limit: int) -> list[Block]:
+        """The longest cached start of `names`, at most `limit` long. Changes nothing."""
+        return self.cache.find(names, limit)
+
+    def evict_blocks(self, block_ids: Iterable[int]) -> None:
+        """Forget the content of these blocks. Users and queue stay (rule 14)."""
+        blocks = [self._usable(block_id) for block_id in block_ids]
+        removed = []
+        for block in blocks:
+            name = self.cache.remove(block)
+            if name is not None:
+                removed.append((block.block_id, name.hex()))
+        if self.changes is not None and removed:
+            self.changes.append(Removed(tuple(removed)))
+
+    def reset_prefix_cache(self) -> bool:
+        """Forget everything. False, and nothing done, while any block is in use.
+
+        The queue keeps its order (rule 13).
+        """
+        if self.num_free_blocks != self.num_usable_blocks:
+            return False
+        self.cache.clear()
+        if self.changes is not None:
+            self.changes.append(Cleared())
+        return True
+
+    def _usable(self, block_id: int) -> Block:
+        if not isinstance(block_id, int) or not 0 < block_id < len(self.blocks):
+            raise InvalidRequest(
+                f"block {block_id!r} is not a usable block of this pool: "
+                f"choose 1 to {len(self.blocks) - 1}"
+            )
+        return self.blocks[block_id]
+
+
+def _why_not_free(block: Block) -> str:
+    if block.is_null:
+        return "the null block (0) is nobody's: it can't be freed"
+    return (
+        f"{block!r} was given back more often than it was taken: "
+        "free each reference once"
+    )

@@ -1,0 +1,115 @@
+"""The block table: from a token's position to the slot that holds its K and V.
+
+A sequence sees its tokens in a row, cut into **logical blocks** of `block_size`. The
+table says in which **physical block** each logical block lies. Physical blocks may lie
+anywhere and in any order; the order lives here and nowhere else:
+
+    slot = table[position // block_size] * block_size + position % block_size
+
+In vLLM: `BlockTable` in `vllm/v1/worker/block_table.py` holds the same table on the
+device, and `compute_slot_mapping` there does this arithmetic (release 0.33). `Sequence`
+is the part of `Request` in `vllm/v1/request.py` that the block manager needs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from blockmgr.block import Block
+from blockmgr.errors import InvalidRequest
+from blockmgr.prefix import NO_EXTRA_KEYS, BlockHash, ExtraKeys
+
+
+class Address(NamedTuple):
+    """Where one token lies, step by step from its position to its slot."""
+
+    position: int
+    logical_block: int
+    offset: int
+    block_id: int
+    slot: int
+
+
+def address(table: tuple[int, ...], block_size: int, position: int) -> Address:
+    """Look one position up in a table of block ids.
+
+    Raises `InvalidRequest` if the table has no block for that position.
+    """
+    if not 0 <= position < len(table) * block_size:
+        raise InvalidRequest(
+            f"position {position} is outside this table: {len(table)} blocks of "
+            f"{block_size} hold positions 0 to {len(table) * block_size - 1}"
+        )
+    logical_block, offset = divmod(position, block_size)
+    block_id = table[logical_block]
+    return Address(
+        position, logical_block, offset, block_id, block_id * block_size + offset
+    )
+
+
+class SequenceStatus(StrEnum):
+    """Whether a sequence holds blocks. vLLM's `RequestStatus` has more, for more parts
+    of the server; these two are what the block manager can tell apart."""
+
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One request as the manager sees it: its tokens, their hashes, its block table.
+
+    `token_ids` is a C array of unsigned 64-bit integers: it refuses anything that is no
+    token id, and gives the bytes that are hashed. The first `num_computed_tokens` of
+    them have a slot. `blocks` is the table; the first `num_cached_blocks` of them are
+    registered in the prefix cache.
+    """
+
+    seq_id: str
+    token_ids: array[int]
+    extra: ExtraKeys = NO_EXTRA_KEYS
+    block_hashes: list[BlockHash] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    num_computed_tokens: int = 0
+    num_cached_blocks: int = 0
+    status: SequenceStatus = SequenceStatus.RUNNING
+
+    def __repr__(self) -> str:
+        return (
+            f"Sequence({self.seq_id!r}, {len(self.token_ids)} tokens, "
+            f"blocks={list(self.block_ids)})"
+        )
+
+    @property
+    def block_ids(self) -> tuple[int, ...]:
+        """The block table as ids, logical block 0 first."""
+        return tuple(block.block_id for block in self.blocks)
+
+
+def pack_tokens(token_ids: Iterable[int]) -> array[int]:
+    """Token ids as a C array, every one checked.
+
+    Raises `InvalidRequest` for anything but whole numbers from 0 to 2**64 - 1.
+    """
+    if isinstance(token_ids, (str, bytes, bytearray)):
+        raise InvalidRequest(
+            "token ids are whole numbers, not text: turn the text into tokens first"
+        )
+    try:
+        return array("Q", token_ids)
+    except (TypeError, OverflowError) as error:
+        raise InvalidRequest(
+            f"token ids are whole numbers from 0 up, in a list: {error}"
+        ) from None
+
+
+def check_count(name: str, value: int, least: int) -> None:
+    """Raise `InvalidRequest` unless `value` is a whole number of at least `least`."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InvalidRequest(
+            f"{name} must be a whole number of at least {least}, got {value!r}"
+        )
