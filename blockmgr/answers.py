@@ -6,8 +6,8 @@ In vLLM: `allocate_slots` gives the new blocks or None, and version 0.6.3 had
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Status(StrEnum):
@@ -22,8 +22,7 @@ class Status(StrEnum):
     NEVER = "NEVER"
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(NamedTuple):
     """The answer to a call that asks for room. True exactly when it was granted.
 
     `hit_blocks` were found in the prefix cache and are shared, `new_blocks` were taken
@@ -44,8 +43,7 @@ class Allocation:
         return self.status is Status.OK
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(NamedTuple):
     """Gauges and counters. The three gauges add up to the usable blocks.
 
     `live` blocks are in use; `cached` ones are free but still remembered; `empty` ones

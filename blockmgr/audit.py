@@ -10,8 +10,7 @@ mini-sglang's radix cache is a relative.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.errors import AuditError
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
     from blockmgr.manager import BlockManager
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One invariant on one state: its name, whether it holds, and the first thing that
     breaks it (or the figures that show that it holds)."""
 
@@ -75,7 +73,8 @@ def _free_or_used(s: Snapshot) -> tuple[str, str]:
 
 def _accounting(s: Snapshot) -> tuple[str, str]:
     used = sum(count > 0 for count in s.ref_cnt)
-    cached = sum(s.block_hash[b] is not None for b in s.free_queue)
+    named = {b for b, key in enumerate(s.block_hash) if key is not None}
+    cached = sum(b in named for b in s.free_queue)
     figures = (
         f"{s.num_usable} usable = {used} in use + {s.num_free} free "
         f"({cached} of them cached)"
@@ -102,6 +101,8 @@ def _tables(s: Snapshot) -> tuple[str, str]:
         real = [b for b in view.block_table if b != NULL_BLOCK_ID]
         if len(set(real)) != len(real):
             return f"{view.seq_id} holds a block twice: {list(real)}", ""
+        if not all(0 < b < s.num_blocks for b in real):
+            return f"{view.seq_id} holds blocks that do not exist: {list(real)}", ""
         if len(view.token_ids) > len(view.block_table) * s.block_size:
             return (
                 f"{view.seq_id} has {len(view.token_ids)} tokens in "
@@ -113,14 +114,13 @@ def _tables(s: Snapshot) -> tuple[str, str]:
 
 
 def _cache(s: Snapshot) -> tuple[str, str]:
-    in_map = {b: key for key, ids in s.cache.items() for b in ids}
-    for block_id, key in enumerate(s.block_hash):
-        if key != in_map.get(block_id):
-            return (
-                f"block {block_id} carries hash {key and key[:8]}, and the map has it "
-                f"under {in_map.get(block_id, 'nothing')[:8]}",
-                "",
-            )
+    in_map = [(b, key) for key, ids in s.cache.items() for b in ids]
+    on_blocks = [(b, key) for b, key in enumerate(s.block_hash) if key is not None]
+    for block_id, key in sorted(set(on_blocks) ^ set(in_map)):
+        where = "in the map" if (block_id, key) in in_map else "on the block"
+        return f"block {block_id} with hash {key[:8]} is only {where}", ""
+    if len(in_map) != len(on_blocks):
+        return "the map lists a block twice under one hash", ""
     return "", f"{len(in_map)} registered blocks under {len(s.cache)} hashes"
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 
 from blockmgr.prefix import BlockHash
@@ -21,7 +20,6 @@ NULL_BLOCK_ID = 0
 """Block 0 stands in tables where nothing is stored. It is never given out or freed."""
 
 
-@dataclass(slots=True, eq=False)
 class Block:
     """One physical block.
 
@@ -31,9 +29,12 @@ class Block:
     Blocks compare by identity: there is one object for each block of the pool.
     """
 
-    block_id: int
-    ref_cnt: int = 0
-    block_hash: BlockHash | None = None
+    __slots__ = ("block_hash", "block_id", "ref_cnt")
+
+    def __init__(self, block_id: int) -> None:
+        self.block_id = block_id
+        self.ref_cnt = 0
+        self.block_hash: BlockHash | None = None
 
     @property
     def is_null(self) -> bool:

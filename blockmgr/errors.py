@@ -36,12 +36,15 @@ class OutOfBlocks(BlockManagerError):
     """
 
     def __init__(self, needed: int, free: int) -> None:
-        super().__init__(
-            f"{needed} blocks were asked for and {free} are free: "
-            "free or preempt a sequence first, or ask for fewer"
-        )
+        super().__init__(needed, free)  # as `args`, so that a copy can be made
         self.needed = needed
         self.free = free
+
+    def __str__(self) -> str:
+        return (
+            f"{self.needed} blocks were asked for and {self.free} are free: "
+            "free or preempt a sequence first, or ask for fewer"
+        )
 
 
 class AuditError(BlockManagerError):

@@ -13,8 +13,9 @@ same three from our log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from blockmgr.block import NULL_BLOCK_ID
 
@@ -24,23 +25,20 @@ Ids = tuple[int, ...]
 # --- what can change in the pool ----------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """Blocks left the head of the free queue; `evicted` are the hashes they lost."""
 
     block_ids: Ids
     evicted: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """Cached blocks gained one reference each (and left the free queue if free)."""
 
     block_ids: Ids
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(NamedTuple):
     """Blocks lost one reference each, tail first. `head` and `tail` say where the
     ones that reached 0 went, each in the order in which they now stand there."""
 
@@ -49,8 +47,7 @@ class Released:
     tail: Ids
 
 
-@dataclass(frozen=True, slots=True)
-class StoredNote:
+class StoredNote(NamedTuple):
     """What vLLM publishes about stored blocks besides their hashes: the hash of the
     block before the first (None at the start), their tokens, and each one's extra
     keys (`ExtraKeys.of_block`). Only outsiders need it; the pool does not."""
@@ -60,8 +57,7 @@ class StoredNote:
     extra_keys: tuple[tuple[tuple[str | int, ...], ...], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """Full blocks were registered in the prefix cache under `hashes` (hex digests)."""
 
     block_ids: Ids
@@ -69,15 +65,13 @@ class Stored:
     note: StoredNote = StoredNote()
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(NamedTuple):
     """Blocks lost their hash where they stand (`evict_blocks`), nothing else."""
 
     removed: tuple[tuple[int, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(NamedTuple):
     """Every hash is gone (`reset_prefix_cache`); the queue order stays."""
 
 
@@ -87,8 +81,7 @@ Change = Taken | Touched | Released | Stored | Removed | Cleared
 # --- the state at one moment --------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceView:
+class SequenceView(NamedTuple):
     """One sequence as a snapshot shows it.
 
     `token_ids` are the tokens that have a slot, so `token_ids[i]` lies in slot
@@ -102,8 +95,7 @@ class SequenceView:
     status: str = "running"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The whole state of a manager at one moment; equal states compare equal.
 
     `ref_cnt[b]` and `block_hash[b]` (hex digest or None) are per physical block, with
@@ -214,8 +206,7 @@ class _Draft:
                 sequences.pop(seq_id, None)
             else:
                 sequences[seq_id] = view
-        return replace(
-            self.start,
+        return self.start._replace(
             ref_cnt=tuple(self.ref_cnt),
             block_hash=tuple(self.block_hash),
             free_queue=tuple(self.queue),
@@ -227,8 +218,7 @@ class _Draft:
 # --- what happened ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One operation: what was asked, what was answered, what changed.
 
     `op` is "allocate", "append", "allocate_slots", "free", "preempt", "resume",
@@ -249,10 +239,9 @@ class Event:
     needed: int = 0
     free: int = 0
     changes: tuple[Change, ...] = ()
-    sequences: Mapping[str, SequenceView | None] = field(default_factory=dict)
+    sequences: Mapping[str, SequenceView | None] = MappingProxyType({})
 
 
-@dataclass(slots=True)
 class EventLog:
     """A starting state and everything that happened since.
 
@@ -260,8 +249,12 @@ class EventLog:
     the state now; there is always one snapshot more than there are events.
     """
 
-    initial: Snapshot
-    events: list[Event] = field(default_factory=list)
+    def __init__(self, initial: Snapshot, events: Iterable[Event] = ()) -> None:
+        self.initial = initial
+        self.events = list(events)
+
+    def __repr__(self) -> str:
+        return f"EventLog({len(self.events)} events)"
 
     def __len__(self) -> int:
         return len(self.events)
@@ -280,8 +273,7 @@ class EventLog:
 # --- vLLM's KV-cache events ---------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BlockStored:
+class BlockStored(NamedTuple):
     """One registering call: the new hashes, what they follow and what they cover."""
 
     block_hashes: tuple[str, ...]
@@ -292,16 +284,14 @@ class BlockStored:
     group: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRemoved:
+class BlockRemoved(NamedTuple):
     """One hash left the map."""
 
     block_hashes: tuple[str, ...]
     group: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AllBlocksCleared:
+class AllBlocksCleared(NamedTuple):
     """The whole prefix cache was reset."""
 
 

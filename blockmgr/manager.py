@@ -19,11 +19,11 @@ from blockmgr.errors import DuplicateSequence, InvalidRequest, UnknownSequence
 from blockmgr.events import EventLog, Snapshot
 from blockmgr.pool import BlockPool
 from blockmgr.prefix import (
-    NO_EXTRA_KEYS,
     ExtraKeys,
     HashFn,
     MultiModal,
     extend_hashes,
+    extra_keys,
     sha256,
 )
 from blockmgr.recorder import event_of, note_of, snapshot_of
@@ -32,6 +32,7 @@ from blockmgr.table import (
     SequenceStatus,
     address,
     check_count,
+    check_name,
     pack_tokens,
 )
 
@@ -60,10 +61,7 @@ class BlockManager:
     ) -> None:
         check_count("num_blocks", num_blocks, 2)
         check_count("block_size", block_size, 1)
-        if not 0.0 <= watermark < 1.0:
-            raise InvalidRequest(
-                f"watermark is a share of the pool, 0.0 up to 1.0, got {watermark}"
-            )
+        _check_share("watermark", watermark)
         if max_model_len is not None:
             check_count("max_model_len", max_model_len, 1)
         self.block_size = block_size
@@ -108,7 +106,7 @@ class BlockManager:
 
         Raises `DuplicateSequence` and `InvalidRequest`.
         """
-        extra = _extra_keys(lora, mm, cache_salt)
+        extra = extra_keys(lora, mm, cache_salt)
         seq = self._new_sequence(seq_id, token_ids, extra)
         if seq_id in self._sequences:
             raise DuplicateSequence(
@@ -134,8 +132,8 @@ class BlockManager:
 
         Raises `UnknownSequence` and `InvalidRequest`.
         """
+        tokens = pack_tokens(token_ids)  # first: a generator may call us back
         seq = self._running(seq_id)
-        tokens = pack_tokens(token_ids)
         check_count("num_lookahead", num_lookahead, 0)
         if not tokens:
             raise InvalidRequest("append needs at least 1 token, got none")
@@ -234,7 +232,7 @@ class BlockManager:
 
         Raises `InvalidRequest`.
         """
-        extra = _extra_keys(lora, mm, cache_salt)
+        extra = extra_keys(lora, mm, cache_salt)
         seq = self._new_sequence("(lookup)", token_ids, extra)
         return ids_of(self._find_hits(seq))
 
@@ -275,7 +273,8 @@ class BlockManager:
         if must_fit:
             needed = self._blocks_needed(seq, hits, len(seq.token_ids)) + reserve
             if needed > self.num_free_blocks:
-                return self._refused(seq, hits, n, needed)
+                num_slots = self._num_slots(seq, hits, n, num_lookahead)
+                return self._refused(seq, hits, n, needed, num_slots)
         return self._allocate_slots(seq, hits, n, num_lookahead, reserve)
 
     def _allocate_slots(
@@ -283,14 +282,11 @@ class BlockManager:
     ) -> Allocation:
         """Give slots to the `n` next tokens of `seq`, behind its table and `hits`."""
         pool = self.pool
-        computed = seq.num_computed_tokens + len(hits) * self.block_size
-        num_slots = computed + n + num_lookahead
-        if self.max_model_len is not None:
-            num_slots = min(num_slots, self.max_model_len)
+        num_slots = self._num_slots(seq, hits, n, num_lookahead)
         needed = self._blocks_needed(seq, hits, num_slots) + reserve
         free = pool.num_free_blocks
         if needed > free:
-            return self._refused(seq, hits, n, needed)
+            return self._refused(seq, hits, n, needed, num_slots)
 
         # From here on nothing can fail. Touch first: a hit may be the very block that
         # the queue would give out next (rule 10).
@@ -301,7 +297,7 @@ class BlockManager:
         num_new = -(-num_slots // self.block_size) - len(seq.blocks)
         new = pool.get_new_blocks(num_new) if num_new > 0 else []
         seq.blocks += new
-        seq.num_computed_tokens = computed + n
+        seq.num_computed_tokens += len(hits) * self.block_size + n
         self._register(seq)
         return Allocation(
             Status.OK,
@@ -313,6 +309,16 @@ class BlockManager:
             free=free,
         )
 
+    def _num_slots(
+        self, seq: Sequence, hits: list[Block], n: int, num_lookahead: int
+    ) -> int:
+        """Slots that `seq` has once `n` more tokens and the drafts have theirs."""
+        computed = seq.num_computed_tokens + len(hits) * self.block_size
+        num_slots = computed + n + num_lookahead
+        if self.max_model_len is None:
+            return num_slots
+        return min(num_slots, self.max_model_len)
+
     def _blocks_needed(self, seq: Sequence, hits: list[Block], num_slots: int) -> int:
         """Free blocks that `num_slots` slots ask for (rule 9): the new ones, and the
         hits that are free now, for they leave the queue as well."""
@@ -321,10 +327,11 @@ class BlockManager:
         return max(new, 0) + revived
 
     def _refused(
-        self, seq: Sequence, hits: list[Block], n: int, needed: int
+        self, seq: Sequence, hits: list[Block], n: int, needed: int, num_slots: int
     ) -> Allocation:
-        whole = -(-len(seq.token_ids) // self.block_size)
-        fits_alone = whole <= self.pool.num_usable_blocks
+        # All its tokens need room one day, and the look-ahead of this call now.
+        alone = -(-max(len(seq.token_ids), num_slots) // self.block_size)
+        fits_alone = alone <= self.pool.num_usable_blocks
         return Allocation(
             Status.LATER if fits_alone else Status.NEVER,
             hit_blocks=ids_of(hits),
@@ -353,8 +360,7 @@ class BlockManager:
     def _new_sequence(
         self, seq_id: str, token_ids: Iterable[int], extra: ExtraKeys
     ) -> Sequence:
-        if not isinstance(seq_id, str) or not seq_id:
-            raise InvalidRequest(f"a sequence needs a name (text), got {seq_id!r}")
+        check_name(seq_id)
         tokens = pack_tokens(token_ids)
         if not tokens:
             raise InvalidRequest(
@@ -439,6 +445,8 @@ class BlockManager:
         seq = self._known(seq_id)
         table = seq.block_ids
         end = seq.num_computed_tokens if stop is None else stop
+        check_count("start", start, 0)
+        check_count("stop", end, start)
         return [
             address(table, self.block_size, position).slot
             for position in range(start, end)
@@ -470,11 +478,8 @@ class BlockManager:
         return audit_manager(self)
 
 
-def _extra_keys(
-    lora: tuple[str, str] | None,
-    mm: tuple[MultiModal, ...],
-    cache_salt: str | None,
-) -> ExtraKeys:
-    if lora is None and not mm and cache_salt is None:
-        return NO_EXTRA_KEYS
-    return ExtraKeys(lora, tuple(mm), cache_salt)
+def _check_share(name: str, value: object) -> None:
+    if not isinstance(value, (int, float)) or not 0.0 <= value < 1.0:
+        raise InvalidRequest(
+            f"{name} is a share of the pool, from 0.0 up to 1.0, got {value!r}"
+        )

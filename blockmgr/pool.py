@@ -24,6 +24,7 @@ from blockmgr.events import (
     Touched,
 )
 from blockmgr.prefix import BlockHash, PrefixCache
+from blockmgr.table import check_count
 
 
 class BlockPool:
@@ -36,11 +37,7 @@ class BlockPool:
     """
 
     def __init__(self, num_blocks: int, enable_caching: bool = True) -> None:
-        if num_blocks < 2:
-            raise InvalidRequest(
-                f"a pool needs at least 2 blocks (the null block and one to use), "
-                f"got num_blocks={num_blocks}"
-            )
+        check_count("num_blocks (one is the null block)", num_blocks, 2)
         self.blocks = [Block(block_id) for block_id in range(num_blocks)]
         self.null_block = self.blocks[NULL_BLOCK_ID]
         self.free_queue = FreeQueue(self.blocks[1:])
@@ -77,8 +74,7 @@ class BlockPool:
 
         Raises `InvalidRequest` for n < 0 and `OutOfBlocks` if fewer are free.
         """
-        if n < 0:
-            raise InvalidRequest(f"can't take {n} blocks: ask for 0 or more")
+        check_count("the number of blocks to take", n, 0)
         if n > len(self.free_queue):
             raise OutOfBlocks(n, len(self.free_queue))
         taken = self.free_queue.take(n)
@@ -166,11 +162,13 @@ class BlockPool:
             self.changes.append(Stored(ids, hashes, note or StoredNote()))
 
     def get_cached_blocks(self, names: Sequence[BlockHash], limit: int) -> list[Block]:
-        """The longest cached start of `names`, at most `limit` long. Changes nothing."""
+        """The longest cached start of `names`, at most `limit` long. A pure look."""
         return self.cache.find(names, limit)
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
         """Forget the content of these blocks. Users and queue stay (rule 14)."""
+        if not isinstance(block_ids, Iterable):
+            raise InvalidRequest(f"block ids come in a list, got {block_ids!r}")
         blocks = [self._usable(block_id) for block_id in block_ids]
         removed = []
         for block in blocks:
@@ -192,8 +190,8 @@ class BlockPool:
             self.changes.append(Cleared())
         return True
 
-    def _usable(self, block_id: int) -> Block:
-        if not isinstance(block_id, int) or not 0 < block_id < len(self.blocks):
+    def _usable(self, block_id: object) -> Block:
+        if type(block_id) is not int or not 0 < block_id < len(self.blocks):
             raise InvalidRequest(
                 f"block {block_id!r} is not a usable block of this pool: "
                 f"choose 1 to {len(self.blocks) - 1}"

@@ -15,8 +15,9 @@ import hashlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from blockmgr.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from blockmgr.block import Block
@@ -34,9 +35,9 @@ def sha256(content: bytes) -> bytes:
 class BlockHash(NamedTuple):
     """The name of a full block: the digest, and exactly what was hashed.
 
-    `content` = the block's tokens, its parent's digest and its extra keys, packed. It
-    is compared on every hit, so a colliding digest costs a hit and never gives a wrong
-    one.
+    `content` = the block's tokens, the SHA-256 of its parent's content and its extra
+    keys, packed. It is compared on every hit, so a colliding digest costs a hit and
+    never gives a wrong one.
     """
 
     digest: bytes
@@ -58,8 +59,7 @@ class MultiModal(NamedTuple):
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class ExtraKeys:
+class ExtraKeys(NamedTuple):
     """What decides K and V besides the tokens: adapter, media, and a tenant's salt.
 
     The salt counts in the first block only: every later block carries it through its
@@ -86,6 +86,42 @@ class ExtraKeys:
 
 
 NO_EXTRA_KEYS = ExtraKeys()
+
+
+def extra_keys(lora: object, mm: object, cache_salt: object) -> ExtraKeys:
+    """The extra keys of a request, every one checked.
+
+    Raises `InvalidRequest` for anything of another kind: as bytes, a number and an
+    object that prints like it would be one key.
+    """
+    if cache_salt is not None and not isinstance(cache_salt, str):
+        raise InvalidRequest(f"cache_salt must be text, got {cache_salt!r}")
+    pair = None
+    if lora is not None:
+        if not _is_tuple_of(lora, str, str):
+            raise InvalidRequest(f"lora must be (name, path), two texts, got {lora!r}")
+        pair = cast("tuple[str, str]", lora)
+    if not isinstance(mm, (tuple, list)) or not all(map(_is_medium, mm)):
+        raise InvalidRequest(
+            "mm must be a tuple of MultiModal(identifier, offset, length), a text, a "
+            f"number of at least 0 and one of at least 1, got {mm!r}"
+        )
+    if pair is None and not mm and cache_salt is None:
+        return NO_EXTRA_KEYS
+    return ExtraKeys(pair, tuple(mm), cache_salt)
+
+
+def _is_tuple_of(value: object, *kinds: type) -> bool:
+    return isinstance(value, tuple) and tuple(map(type, value)) == kinds
+
+
+def _is_medium(item: object) -> bool:
+    return (
+        isinstance(item, MultiModal)
+        and _is_tuple_of(item, str, int, int)
+        and item.offset >= 0
+        and item.length >= 1
+    )
 
 
 def _frame(keys: tuple[tuple[str | int, ...], ...]) -> bytes:
@@ -122,7 +158,7 @@ def extend_hashes(
     packed = token_ids[start : last * block_size].tobytes()
     step = block_size * TOKEN_BYTES
     # A root has no parent; the mark in front keeps it apart from any digest.
-    parent = b"p" + hashes[-1].digest if hashes else b"r"
+    parent = b"p" + _identity(hashes[-1], hash_fn) if hashes else b"r"
     plain = extra is NO_EXTRA_KEYS
     for low in range(0, len(packed), step):
         content = packed[low : low + step] + parent
@@ -131,7 +167,13 @@ def extend_hashes(
             start += block_size
         digest = hash_fn(content)
         hashes.append(BlockHash(digest, content))
-        parent = b"p" + digest
+        parent = b"p" + _identity(hashes[-1], hash_fn)
+
+
+def _identity(name: BlockHash, hash_fn: HashFn) -> bytes:
+    """What a child says about its parent. Never a weak digest: two parents could share
+    it, and then their children's contents would be equal while their K and V differ."""
+    return name.digest if hash_fn is sha256 else sha256(name.content)
 
 
 # --- the map ------------------------------------------------------------------------

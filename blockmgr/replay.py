@@ -13,12 +13,11 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from blockmgr.answers import Allocation
-from blockmgr.errors import BadTrace, BlockManagerError
+from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
 from blockmgr.events import (
     AllBlocksCleared,
     BlockRemoved,
@@ -36,8 +35,7 @@ RECORDINGS = Path(__file__).parent / "recordings"
 Step = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """The first thing that differs: where, what vLLM had, what we have."""
 
     step: int
@@ -52,8 +50,7 @@ class Difference:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayResult:
+class ReplayResult(NamedTuple):
     """How one file went. `steps` are those that were compared."""
 
     name: str
@@ -102,7 +99,7 @@ def read_trace(path: str | Path) -> tuple[Step, list[Step]]:
 def _record(path: Path, number: int, line: str) -> Step:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise BadTrace(
@@ -223,8 +220,10 @@ def manager_for(header: Step, *, record: bool = False) -> BlockManager:
             max_model_len=header["max_model_len"],
             record=record or header["events"],
         )
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise BadTrace(f"the recording's first line lacks {error}") from None
+    except (TypeError, InvalidRequest) as error:
+        raise BadTrace(f"the recording's first line makes no sense: {error}") from None
 
 
 def _state(manager: BlockManager) -> Step:
@@ -285,15 +284,17 @@ def _in_their_words(event: KVEvent, theirs: Any, names: _Renaming) -> Any:
 def _translate(
     hashes: tuple[str, ...], theirs: Any, key: str, names: _Renaming
 ) -> list[str | None]:
-    other = theirs.get(key, []) if isinstance(theirs, dict) else []
-    if len(other) != len(hashes):
+    other = theirs.get(key) if isinstance(theirs, dict) else None
+    if not isinstance(other, list) or len(other) != len(hashes):
         return list(hashes)
     return [names.translate(a, b) for a, b in zip(hashes, other, strict=True)]
 
 
 def _compare_events(manager: BlockManager, step: Step, names: _Renaming) -> Any:
     assert manager.log is not None  # manager_for records when events were recorded
-    expected = step["ev"]
+    expected = step.get("ev")
+    if not isinstance(expected, list):
+        raise BadTrace(f"a step has no list of events, but {expected!r}")
     ours = [e for event in manager.log for e in kv_events(event, manager.block_size)]
     manager.log.initial, manager.log.events = manager.snapshot(), []
     padded = expected + [None] * len(ours)
@@ -307,7 +308,10 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
     """
     manager = manager_for(header)
     names = _Renaming()
-    yield _first_difference(0, header.get("init", {}), _state(manager))
+    init = header.get("init")
+    if not isinstance(init, dict):
+        raise BadTrace("the recording's first line lacks 'init', the state at start")
+    yield _first_difference(0, init, _state(manager))
     for number, step in enumerate(steps, 1):
         got = {"res": _carry_out(manager, number, step), **_state(manager)}
         if header["events"]:
@@ -316,7 +320,7 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
 
 
 def _carry_out(manager: BlockManager, number: int, step: Step) -> Any:
-    operation = OPERATIONS.get(step.get("op", ""))
+    operation = OPERATIONS.get(str(step.get("op")))
     if operation is None:
         known = ", ".join(OPERATIONS)
         raise BadTrace(f"step {number} asks for {step.get('op')!r}: known are {known}")
@@ -324,6 +328,8 @@ def _carry_out(manager: BlockManager, number: int, step: Step) -> Any:
         return operation(manager, step)
     except KeyError as error:
         raise BadTrace(f"step {number} lacks the field {error}") from None
+    except TypeError as error:
+        raise BadTrace(f"step {number} has a field of another kind: {error}") from None
     except BlockManagerError as error:  # vLLM did it and we refuse: a difference
         return f"{type(error).__name__}: {error}"
 
@@ -357,7 +363,7 @@ def replay_log(path: str | Path, num_steps: int | None = None) -> EventLog:
     """
     header, steps = read_trace(path)
     manager = manager_for(header, record=True)
-    for step in steps[:num_steps]:
-        OPERATIONS[step["op"]](manager, step)
+    for number, step in enumerate(steps[:num_steps], 1):
+        _carry_out(manager, number, step)
     assert manager.log is not None
     return manager.log

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -39,10 +38,11 @@ def address(table: tuple[int, ...], block_size: int, position: int) -> Address:
 
     Raises `InvalidRequest` if the table has no block for that position.
     """
-    if not 0 <= position < len(table) * block_size:
+    check_count("position", position, 0)
+    if position >= len(table) * block_size:
         raise InvalidRequest(
             f"position {position} is outside this table: {len(table)} blocks of "
-            f"{block_size} hold positions 0 to {len(table) * block_size - 1}"
+            f"{block_size} hold the first {len(table) * block_size} positions"
         )
     logical_block, offset = divmod(position, block_size)
     block_id = table[logical_block]
@@ -59,7 +59,6 @@ class SequenceStatus(StrEnum):
     PREEMPTED = "preempted"
 
 
-@dataclass(slots=True, eq=False)
 class Sequence:
     """One request as the manager sees it: its tokens, their hashes, its block table.
 
@@ -69,14 +68,28 @@ class Sequence:
     registered in the prefix cache.
     """
 
-    seq_id: str
-    token_ids: array[int]
-    extra: ExtraKeys = NO_EXTRA_KEYS
-    block_hashes: list[BlockHash] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    num_computed_tokens: int = 0
-    num_cached_blocks: int = 0
-    status: SequenceStatus = SequenceStatus.RUNNING
+    __slots__ = (
+        "block_hashes",
+        "blocks",
+        "extra",
+        "num_cached_blocks",
+        "num_computed_tokens",
+        "seq_id",
+        "status",
+        "token_ids",
+    )
+
+    def __init__(
+        self, seq_id: str, token_ids: array[int], extra: ExtraKeys = NO_EXTRA_KEYS
+    ) -> None:
+        self.seq_id = seq_id
+        self.token_ids = token_ids
+        self.extra = extra
+        self.block_hashes: list[BlockHash] = []
+        self.blocks: list[Block] = []
+        self.num_computed_tokens = 0
+        self.num_cached_blocks = 0
+        self.status = SequenceStatus.RUNNING
 
     def __repr__(self) -> str:
         return (
@@ -107,9 +120,15 @@ def pack_tokens(token_ids: Iterable[int]) -> array[int]:
         ) from None
 
 
-def check_count(name: str, value: int, least: int) -> None:
+def check_count(name: str, value: object, least: int) -> None:
     """Raise `InvalidRequest` unless `value` is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise InvalidRequest(
             f"{name} must be a whole number of at least {least}, got {value!r}"
         )
+
+
+def check_name(seq_id: object) -> None:
+    """Raise `InvalidRequest` unless this can name a sequence: text, not empty."""
+    if not isinstance(seq_id, str) or not seq_id:
+        raise InvalidRequest(f"a sequence needs a name (text), got {seq_id!r:.80}")

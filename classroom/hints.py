@@ -1,0 +1,50 @@
+"""`hint`: two of them for each exercise, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from classroom import look
+from classroom.exercise import Exercise, UnknownExercise, find
+from classroom.session import progress
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """One hint, drawn as a card. `number` is 1 or 2, or 0 for a message about hints."""
+
+    title: str
+    text: str
+    number: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self._kicker()}\n{self.text}"
+
+    def _repr_html_(self) -> str:
+        kicker = f'<div class="kicker">{look.escape(self._kicker())}</div>'
+        return look.card(kicker, look.prose(self.text))
+
+    def _kicker(self) -> str:
+        which = f"Hint {self.number} of 2" if self.number else "Hint"
+        return f"{which} · {self.title}"
+
+
+def hint(name: str | Exercise) -> Hint:
+    """The next hint for an exercise: the first, then the second, then where to look.
+
+    Never raises: a name that does not exist is answered with the nearest one.
+    """
+    try:
+        task = find(name)
+    except UnknownExercise as error:
+        return Hint(str(name), str(error))
+    given = progress.hints.get(task.name, 0)
+    progress.hints[task.name] = min(given + 1, len(task.hints))
+    if given < len(task.hints):
+        return Hint(task.title, task.hints[given], given + 1)
+    folder = f"notebooks/solutions/{task.lesson}".rstrip("/")
+    return Hint(
+        task.title,
+        f"That is all; the solution is in `{folder}`. The two hints again:\n\n"
+        + "\n\n".join(task.hints),
+    )

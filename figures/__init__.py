@@ -1,0 +1,54 @@
+"""Pictures of the block manager: maps, players, explorers, and how they look.
+
+`show(manager)` draws a still picture, `BlockMap(manager)` one to click on, and
+`Player(manager)` plays a recorded run. `block_map` is the renderer behind all of them,
+`describe` says an event in words.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from figures.scene import Plan
+from figures.sentences import describe
+from figures.svg import block_map
+
+if TYPE_CHECKING:
+    from figures.blockmap import BlockMap
+    from figures.player import Player
+    from figures.still import Picture, picture, show
+    from figures.workflow import show_workflow, workflow_svg
+
+__all__ = [
+    "BlockMap",
+    "Picture",
+    "Plan",
+    "Player",
+    "block_map",
+    "describe",
+    "picture",
+    "show",
+    "show_workflow",
+    "workflow_svg",
+]
+
+# Drawing needs nothing but Python. What needs widgets is loaded when it is asked for.
+_LATER = {
+    "BlockMap": "figures.blockmap",
+    "Player": "figures.player",
+    "Picture": "figures.still",
+    "picture": "figures.still",
+    "show": "figures.still",
+    "show_workflow": "figures.workflow",
+    "workflow_svg": "figures.workflow",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'figures' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_LATER[name]), name)
+    globals()[name] = value
+    return value

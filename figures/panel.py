@@ -1,0 +1,45 @@
+"""The audit panel: do the invariants hold in this state, and if not, which broke?"""
+
+from __future__ import annotations
+
+from blockmgr import Check, audit
+from blockmgr.events import Snapshot
+from figures.scene import scene
+from figures.words import esc, plural
+
+
+def waste(snapshot: Snapshot) -> str:
+    """`waste: 5 of 20 slots`: slots of blocks in use that hold no token."""
+    what = scene(snapshot)
+    used = [b for b, count in enumerate(snapshot.ref_cnt) if count]
+    slots = len(used) * snapshot.block_size
+    empty = slots - sum(what.filled[b] for b in used)
+    return f"waste: {empty:,} of {plural(slots, 'slot')}"
+
+
+def accounting(snapshot: Snapshot) -> str:
+    """`11 usable = 5 in use + 6 free (2 of them cached)`, counted block by block."""
+    used = sum(count > 0 for count in snapshot.ref_cnt)
+    cached = sum(snapshot.block_hash[b] is not None for b in snapshot.free_queue)
+    return (
+        f"{snapshot.num_usable:,} usable = {used:,} in use + {snapshot.num_free:,} "
+        f"free ({cached:,} of them cached)"
+    )
+
+
+def audit_panel(snapshot: Snapshot) -> str:
+    """The panel as HTML: green with the accounts, or the invariant that broke."""
+    broken = [check for check in audit(snapshot) if not check.ok]
+    if broken:
+        count = plural(len(broken), "invariant")
+        found = "".join(map(_broken, broken))
+        return f"<div class='kvaudit bad'><b>✗ {count} broken</b>{found}</div>"
+    facts = f"{accounting(snapshot)} · ref counts = table entries · {waste(snapshot)}"
+    return (
+        f"<div class='kvaudit good'><b>✓ every invariant holds</b> "
+        f"<span>{facts}</span></div>"
+    )
+
+
+def _broken(check: Check) -> str:
+    return f"<p><b>{esc(check.name)}</b>: {esc(check.detail)}</p>"

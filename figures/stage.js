@@ -1,0 +1,172 @@
+// Places what Python drew and reports what the reader did. It holds no logic and draws
+// nothing: every picture and every piece of HTML comes ready (and escaped) from Python.
+
+const MOVE = 260; // ms, and none of it for readers who ask for less motion
+const PATIENCE = 3000; // ms after which an unanswered request no longer blocks others
+
+const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// --- the picture: same ids, new places ----------------------------------------------
+
+const spot = (g) => g.getAttribute("transform") ?? g.firstElementChild?.getAttribute("d");
+const css = (place) => place.replace(/([\d.-]+)[ ,]+([\d.-]+)/, "$1px,$2px");
+
+function spots(host) {
+  return new Map([...host.querySelectorAll("g[id]")].map((g) => [g.id, spot(g)]));
+}
+
+function animate(g, before) {
+  const now = spot(g);
+  if (before === now) return;
+  const moves = before?.startsWith("translate") && now?.startsWith("translate");
+  const frames = moves
+    ? [{ transform: css(before) }, { transform: css(now) }]
+    : [{ opacity: 0 }, { opacity: 1 }];
+  g.animate(frames, { duration: MOVE, easing: "ease-out" });
+}
+
+function placePicture(host, svg) {
+  const before = spots(host);
+  const focused = host.contains(document.activeElement) && document.activeElement.id;
+  host.style.minHeight = `${Math.max(parseFloat(host.style.minHeight) || 0, host.scrollHeight)}px`;
+  host.innerHTML = svg;
+  host.style.minHeight = "";
+  if (before.size && !still()) {
+    for (const g of host.querySelectorAll("g[id]")) {
+      // A cell that is new in the queue comes from where its block stands.
+      animate(g, before.get(g.id) ?? before.get(g.id.replace(/-q(\d+)$/, "-b$1")));
+    }
+  }
+  const chosen = host.querySelector("[aria-selected=true]");
+  const first = chosen ?? host.querySelector("[data-key]");
+  first?.setAttribute("tabindex", "0");
+  if (focused) (host.querySelector(`#${CSS.escape(focused)}`) ?? first)?.focus();
+}
+
+// --- keys: left and right in a row, up and down between rows ------------------------
+
+const x = (g) => g.getBoundingClientRect().left;
+const keyed = (list) => [...list.querySelectorAll("[data-key]")];
+
+function neighbour(here, key) {
+  const lists = [...here.closest("svg").querySelectorAll("[role=listbox]")];
+  const row = here.closest("[role=listbox]");
+  const items = keyed(row);
+  const at = items.indexOf(here);
+  if (key === "ArrowLeft") return items[at - 1];
+  if (key === "ArrowRight") return items[at + 1];
+  if (key === "Home") return items[0];
+  if (key === "End") return items.at(-1);
+  const next = lists[lists.indexOf(row) + (key === "ArrowUp" ? -1 : 1)];
+  const far = (g) => Math.abs(x(g) - x(here));
+  return next && keyed(next).reduce((a, b) => (far(b) < far(a) ? b : a));
+}
+
+// --- the widget ---------------------------------------------------------------------
+
+function render({ model, el }) {
+  el.classList.add("kvstage");
+  el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's keys stay out of here
+  el.innerHTML = model.get("shell");
+  const part = (name) => el.querySelector(`[data-part=${name}]`);
+  let asked = 0; // when a request went out that has no answer yet
+  let next = null; // the latest request that waits for that answer
+  let timer = 0;
+
+  function send(message) {
+    if (asked && Date.now() - asked < PATIENCE) {
+      next = message;
+      return;
+    }
+    asked = Date.now();
+    model.send({ ...message, n: model.get("frame").n });
+  }
+
+  function update() {
+    const frame = model.get("frame");
+    for (const [name, html] of Object.entries(frame.parts ?? {})) {
+      if (name === "picture") placePicture(part(name), html);
+      else if (part(name).innerHTML !== html) part(name).innerHTML = html;
+    }
+    for (const [act, values] of Object.entries(frame.controls ?? {})) {
+      const control = el.querySelector(`[data-act=${act}]`);
+      if (control && !(control === document.activeElement && next)) {
+        Object.assign(control, values);
+        if (values.label) control.setAttribute("aria-label", values.label);
+        if (values.valueText) control.setAttribute("aria-valuetext", values.valueText);
+      }
+    }
+    asked = 0;
+    clearTimeout(timer);
+    if (next) {
+      const message = next;
+      next = null;
+      send(message);
+    } else if (frame.tick) timer = setTimeout(() => send({ act: "tick" }), frame.tick);
+  }
+
+  function select(key) {
+    model.set("selected", key);
+    model.save_changes();
+  }
+
+  function onClick(event) {
+    const button = event.target.closest("button[data-act]");
+    if (button) send({ act: button.dataset.act });
+    const thing = event.target.closest("[data-key]");
+    if (thing) {
+      thing.focus();
+      select(thing.dataset.key);
+    } else if (event.target.closest("svg")) select("");
+  }
+
+  function onInput(event) {
+    const { act } = event.target.dataset;
+    if (act) send({ act, value: Number(event.target.value) });
+  }
+
+  function onKey(event) {
+    const thing = event.target.closest("[data-key]");
+    const key = event.key;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (thing && /^(Arrow|Home|End)/.test(key)) {
+      const there = neighbour(thing, key);
+      there?.focus();
+      if (there) select(there.dataset.key);
+    } else if (thing && (key === "Enter" || key === " ")) select(thing.dataset.key);
+    else if (thing && key === "Escape") select("");
+    else if (!onPlayerKey(event, key)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  // A Player is worked by the same keys wherever the focus is in it.
+  function onPlayerKey(event, key) {
+    const inField = event.target.matches("input, select, summary");
+    const onButton = event.target.matches("button");
+    if (!part("picture") || inField || (onButton && (key === " " || key === "Enter")))
+      return false;
+    const acts = { ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play" };
+    if (!acts[key] || !el.querySelector(`[data-act=${acts[key]}]`)) return false;
+    send({ act: acts[key] });
+    return true;
+  }
+
+  function onHover(event) {
+    const about = event.target.closest?.("[data-b]")?.dataset.b;
+    for (const g of el.querySelectorAll("[data-b]"))
+      g.classList.toggle("hot", event.type === "pointerover" && g.dataset.b === about);
+  }
+
+  const heard = { click: onClick, input: onInput, keydown: onKey, pointerover: onHover, pointerout: onHover };
+  for (const [name, hear] of Object.entries(heard)) el.addEventListener(name, hear);
+  model.on("change:frame", update);
+  update();
+  return () => {
+    clearTimeout(timer);
+    model.off("change:frame", update);
+    for (const [name, hear] of Object.entries(heard)) el.removeEventListener(name, hear);
+  };
+}
+
+export default { render };

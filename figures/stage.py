@@ -1,0 +1,116 @@
+"""What BlockMap and Player have in common: a stage for what Python has drawn.
+
+One message a step goes to the page, with a number that grows, and it holds everything
+the page shows: the parts (HTML and SVG) and the state of the controls. The page answers
+with what the reader did. `stage.js` is all there is on the other side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from figures.words import esc
+
+_HERE = Path(__file__).parent
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class Stage(anywidget.AnyWidget):
+    """A widget whose picture comes from Python.
+
+    `frame` is the message to the page; `selected` names what the reader chose, and may
+    be set from here as well. A subclass implements `draw` and `act`, and says with
+    `page` what a page without a kernel shows in its place.
+    """
+
+    # Text and not paths: anywidget would watch the files, and hold every widget ever
+    # made for it.
+    _esm = (_HERE / "stage.js").read_text(encoding="utf-8")
+    _css = (_HERE / "stage.css").read_text(encoding="utf-8")
+
+    shell = traitlets.Unicode().tag(sync=True)
+    frame = traitlets.Dict().tag(sync=True)
+    selected = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, shell: str) -> None:
+        super().__init__(shell=shell)
+        self.on_msg(self._heard)
+        self.observe(self._selected, names="selected")
+
+    # --- for subclasses -------------------------------------------------------------
+
+    def draw(self) -> None:
+        """Make the parts of the present state and `place` them."""
+        raise NotImplementedError
+
+    def act(self, name: str, value: float | None) -> None:
+        """Do what a control asks for. What it raises is shown to the reader."""
+        raise NotImplementedError
+
+    def page(self) -> str:
+        """HTML for pages without a kernel."""
+        raise NotImplementedError
+
+    def place(
+        self,
+        parts: Mapping[str, str],
+        controls: Mapping[str, Mapping[str, Any]] | None = None,
+        tick: int = 0,
+    ) -> None:
+        """Send one frame. `tick` asks the page to call back after so many ms."""
+        self.frame = {
+            "n": self.frame.get("n", 0) + 1,
+            "parts": {"error": "", **parts},
+            "controls": dict(controls or {}),
+            "tick": tick,
+        }
+
+    # --- from the page --------------------------------------------------------------
+
+    def safely(self, doing: Any, *args: Any) -> None:
+        """Call `doing`; an exception of a callback would be lost, so show it."""
+        try:
+            doing(*args)
+        except Exception as error:
+            self.complain(error)
+
+    def complain(self, error: Exception) -> None:
+        """Show `error` above the picture, and leave the rest as it is."""
+        text = (
+            f"<b>That did not work.</b> {esc(type(error).__name__)}: {esc(str(error))}"
+        )
+        old = self.frame
+        self.place({**old.get("parts", {}), "error": text}, old.get("controls"))
+
+    def _heard(self, _widget: object, message: Any, _buffers: object) -> None:
+        if message.get("act") == "tick" and message.get("n") != self.frame.get("n"):
+            return  # a second view of the same widget ticks too
+        self.safely(self.act, str(message.get("act")), message.get("value"))
+
+    def _selected(self, _change: object) -> None:
+        self.safely(self.draw)
+
+    # --- on the page ----------------------------------------------------------------
+
+    @property
+    def prefix(self) -> str:
+        """Start of every id: the same for all frames, another for each widget."""
+        return f"k{(self.model_id or 'static')[:10]}"
+
+    def _repr_mimebundle_(
+        self, **_kwargs: Any
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        bundle: dict[str, Any] = {"text/plain": repr(self), "text/html": self.page()}
+        if self.model_id:
+            bundle[WIDGET_VIEW] = {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self.model_id,
+            }
+        return bundle, {}

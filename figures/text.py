@@ -1,0 +1,119 @@
+"""The same state without a picture: small HTML tables that every reader can read.
+
+They stand below each picture, folded away. Screen readers, text browsers and pages
+that show no pictures get the whole state here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from blockmgr.block import NULL_BLOCK_ID
+from blockmgr.events import Snapshot
+from figures.captions import listed
+from figures.heat import ranges
+from figures.scene import Scene, scene
+from figures.words import Labels, esc, isolate, plural, token_texts
+
+MOST_ROWS = 100
+"""Longer tables end with the number of rows left out."""
+
+SUMMARY = "The same state as tables"
+
+
+def state_details(snapshot: Snapshot, labels: Labels = None) -> str:
+    """The tables of a state in a folded `<details>`."""
+    tables = state_tables(snapshot, labels)
+    return f"<details class='kvtables'><summary>{SUMMARY}</summary>{tables}</details>"
+
+
+def state_tables(snapshot: Snapshot, labels: Labels = None) -> str:
+    """Sequences, physical blocks and the free queue, as HTML."""
+    what = scene(snapshot, labels=labels)
+    return (
+        _table(
+            "Sequences and their block tables",
+            ("sequence", "status", "tokens", "logical → physical block", "text"),
+            _sequence_rows(what),
+        )
+        + _table(
+            f"Physical blocks of {plural(snapshot.block_size, 'slot')}",
+            ("block", "state", "ref count", "used by", "filled", "hash"),
+            _block_rows(what),
+        )
+        + f"<p><b>Free queue</b>, head to tail: {_queue(snapshot)}</p>"
+    )
+
+
+def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
+    all_rows = list(rows)
+    body = "".join(
+        f"<tr><th scope='row'>{row[0]}</th>"
+        + "".join(f"<td>{cell}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in all_rows[:MOST_ROWS]
+    )
+    more = len(all_rows) - MOST_ROWS
+    rest = f"<p>… and {plural(more, 'row')} more.</p>" if more > 0 else ""
+    return (
+        f"<table><caption>{caption}</caption><thead><tr>{columns}</tr></thead>"
+        f"<tbody>{body}</tbody></table>{rest}"
+    )
+
+
+def _sequence_rows(what: Scene) -> Iterable[Sequence[str]]:
+    for seq_id, view in what.snapshot.sequences.items():
+        table = view.block_table
+        entries = ", ".join(f"{i} → {_physical(b)}" for i, b in enumerate(table[:24]))
+        if len(table) > 24:
+            entries = f"0 … {len(table) - 1} → {', '.join(list(ranges(table))[:60])}"
+        words = token_texts(view.token_ids[:64], what.labels)
+        text = " ".join(isolate(word, 24) for word in words)
+        more = " …" if len(view.token_ids) > 64 else ""
+        yield (
+            f"<bdi>{esc(isolate(seq_id))}</bdi>",
+            view.status,
+            str(len(view.token_ids)),
+            entries or "none",
+            f"<bdi>{esc(text)}</bdi>{more}",
+        )
+
+
+def _physical(block_id: int) -> str:
+    return "null" if block_id == NULL_BLOCK_ID else str(block_id)
+
+
+def _block_rows(what: Scene) -> Iterable[Sequence[str]]:
+    s = what.snapshot
+    for block_id in range(s.num_blocks):
+        if s.num_blocks > MOST_ROWS and not s.ref_cnt[block_id]:
+            continue  # of a large pool, those in use
+        owners = listed(tuple(map(isolate, what.owners[block_id][:8])))
+        used = not what.free(block_id) and block_id != NULL_BLOCK_ID
+        yield (
+            str(block_id),
+            _state(what, block_id),
+            str(s.ref_cnt[block_id]),
+            f"<bdi>{esc(owners)}</bdi>",
+            f"{what.filled[block_id]} of {s.block_size}" if used else "",
+            what.digits(block_id),
+        )
+
+
+def _state(what: Scene, block_id: int) -> str:
+    if block_id == NULL_BLOCK_ID:
+        return "null"
+    if not what.free(block_id):
+        return "in use" if what.snapshot.ref_cnt[block_id] == 1 else "shared"
+    return "free, cached" if what.digits(block_id) else "free"
+
+
+def _queue(snapshot: Snapshot) -> str:
+    queue = snapshot.free_queue
+    shown = [
+        f"{b} (cached)" if snapshot.block_hash[b] is not None else str(b)
+        for b in queue[:MOST_ROWS]
+    ]
+    more = f", … and {len(queue) - MOST_ROWS} more" if len(queue) > MOST_ROWS else ""
+    return (", ".join(shown) + more) or "empty"

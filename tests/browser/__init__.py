@@ -1,0 +1,1 @@
+"""Tests in a real browser: JupyterLab in Chromium, as a student has it."""
