@@ -7,7 +7,7 @@ WORKERS ?= 2
 LESSON ?= notebooks/00_start_here.ipynb
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup lab test check format data notebooks clean
+.PHONY: help setup lab test check format data notebooks figures clean
 
 help: ## List the commands
 	@sed -n 's/^\([a-z]*\):.*## /  make \1@/p' Makefile | tr '@' '\t' | expand -t 18
@@ -55,6 +55,9 @@ data: setup ## Download four real traces (the lessons run without them)
 
 notebooks: setup ## Make the students' notebooks from notebooks/solutions, and run both
 	@$(BIN)/python tools/notebooks.py $(ARGS)
+
+figures: setup ## Draw the README's pictures anew
+	@$(BIN)/python -m figures.readme
 
 clean: ## Remove .venv and every cache
 	rm -rf .venv .venv.lock build dist *.egg-info screenshots .hypothesis \

@@ -1,6 +1,6 @@
 """What turns a notebook into a lesson: predictions, checks, hints and progress.
 
-    predict("third-block", "Which block comes next?", answer=lambda: ...)
+    predict("third-block", answer=lambda: ...)
     check("slot-of", slot_of)
     hint("slot-of")
     progress()

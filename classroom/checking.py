@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from classroom.exercise import Exercise, UnknownExercise, find
 from classroom.limits import Outcome, run_limited
-from classroom.plain import crash_text, names_of
+from classroom.plain import crash_text, kind_of, names_of, whats_off, wrong_value
 from classroom.results import CheckResult, CheckStatus
 from classroom.same import same, shown
 from classroom.session import progress
@@ -127,50 +127,8 @@ def _problem(task: Exercise, case: Case, expected: Any, got: Any) -> str | None:
     if same(expected, got):
         return None
     if task.wants_function:
-        return _wrong_value(got)
+        return wrong_value(got)
     return whats_off(expected, got)
-
-
-def _wrong_value(got: object) -> str:
-    kind = type(got).__name__
-    if got is None:
-        return "Your function returned nothing here. Does every path end in `return`?"
-    if kind in ("generator", "coroutine", "map", "filter", "zip"):
-        return f"Your function returned a {kind}, not its values: wrap it in `list()`."
-    return "For this call your function gives something else."
-
-
-def whats_off(expected: object, got: object) -> str:
-    """Where a value begins to be wrong, without saying what would be right there."""
-    if isinstance(expected, Sequence) and not isinstance(expected, str):
-        return _off_in_sequence(expected, got)
-    if isinstance(expected, dict) and isinstance(got, dict):
-        wrong = [k for k in expected if k not in got or not same(expected[k], got[k])]
-        return (
-            f"The entry for `{shown(wrong[0])}` is not right yet."
-            if wrong
-            else ("It has an entry too many.")
-        )
-    if isinstance(got, str) != isinstance(expected, str):
-        return f"This wants a {_kind(expected)}; yours is a {_kind(got)}."
-    return "This is not it."
-
-
-def _off_in_sequence(expected: Sequence[object], got: object) -> str:
-    if not isinstance(got, list | tuple):
-        return f"This wants a list; yours is a {_kind(got)}."
-    for place, (want, have) in enumerate(zip(expected, got, strict=False)):
-        if have is None or have is ...:
-            return f"Entry {place} is still empty (counting from 0)."
-        if not same(want, have):
-            return f"Entry {place} is not right yet (counting from 0)."
-    much = "few" if len(got) < len(expected) else "many"
-    return f"What is there is right, but there are too {much} entries: {len(got)}."
-
-
-def _kind(value: object) -> str:
-    names = {"str": "text", "int": "number", "float": "number", "NoneType": "nothing"}
-    return names.get(type(value).__name__, type(value).__name__)
 
 
 def _failure(task: Exercise, attempt: object, outcome: Outcome) -> str:
@@ -269,7 +227,7 @@ def _is_blank(value: object) -> bool:
 def _wants_function(task: Exercise, attempt: object) -> str:
     name = task.reference.__name__
     return (
-        f"This check wants the function itself, not a {_kind(attempt)}: "
+        f"This check wants the function itself, not a {kind_of(attempt)}: "
         f'`check("{task.name}", {name})`, without brackets after `{name}`.'
     )
 

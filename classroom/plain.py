@@ -1,16 +1,16 @@
-"""A learner's crash in plain words: which line, what it says, what it means."""
+"""What went wrong, in plain words: a crash and its line, or where a value is off."""
 
 from __future__ import annotations
 
 import inspect
 import linecache
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import Any
 
 from classroom.limits import run_limited
-from classroom.same import shown
+from classroom.same import same, shown
 
 _MEANING = {
     RecursionError: "Your function calls itself without end.",
@@ -67,3 +67,50 @@ def _functions_of(attempt: object) -> Iterator[Any]:
 def _code_of(function: Any) -> CodeType | None:
     code = getattr(function, "__code__", None)
     return code if isinstance(code, CodeType) else None
+
+
+# --- a value that is not right ----------------------------------------------------
+
+
+def wrong_value(got: object) -> str:
+    """What to say of a function that returned something else than was expected."""
+    kind = type(got).__name__
+    if got is None:
+        return "Your function returned nothing here. Does every path end in `return`?"
+    if kind in ("generator", "coroutine", "map", "filter", "zip"):
+        return f"Your function returned a {kind}, not its values: wrap it in `list()`."
+    return "For this call your function gives something else."
+
+
+def whats_off(expected: object, got: object) -> str:
+    """Where a value begins to be wrong, without saying what would be right there."""
+    if isinstance(expected, Sequence) and not isinstance(expected, str):
+        return _off_in_sequence(expected, got)
+    if isinstance(expected, dict) and isinstance(got, dict):
+        wrong = [k for k in expected if k not in got or not same(expected[k], got[k])]
+        return (
+            f"The entry for `{shown(wrong[0])}` is not right yet."
+            if wrong
+            else ("It has an entry too many.")
+        )
+    if isinstance(got, str) != isinstance(expected, str):
+        return f"This wants a {kind_of(expected)}; yours is a {kind_of(got)}."
+    return "This is not it."
+
+
+def _off_in_sequence(expected: Sequence[object], got: object) -> str:
+    if not isinstance(got, list | tuple):
+        return f"This wants a list; yours is a {kind_of(got)}."
+    for place, (want, have) in enumerate(zip(expected, got, strict=False)):
+        if have is None or have is ...:
+            return f"Entry {place} is still empty (counting from 0)."
+        if not same(want, have):
+            return f"Entry {place} is not right yet (counting from 0)."
+    much = "few" if len(got) < len(expected) else "many"
+    return f"What is there is right, but there are too {much} entries: {len(got)}."
+
+
+def kind_of(value: object) -> str:
+    """The type of a value in a word that a beginner knows."""
+    names = {"str": "text", "int": "number", "float": "number", "NoneType": "nothing"}
+    return names.get(type(value).__name__, type(value).__name__)

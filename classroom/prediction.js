@@ -6,8 +6,6 @@ const SILENT =
   "cell again. What you typed is still here.";
 
 function render({ model, el }) {
-  // JupyterLab's one-key shortcuts (such as D, D: delete the cell) stay out of the box.
-  el.dataset.lmSuppressShortcuts = "true";
   const stop = (event) => event.stopPropagation();
   el.addEventListener("keydown", stop);
 
@@ -45,6 +43,10 @@ function render({ model, el }) {
     const hadFocus = el.contains(document.activeElement);
     el.innerHTML = model.get("body");
     el.querySelector("form")?.addEventListener("submit", send);
+    // JupyterLab's one-key shortcuts (such as D, D: delete the cell) stay out. It asks the
+    // element that has the focus, so each one that can have it carries the mark.
+    for (const one of el.querySelectorAll("button, input, [tabindex]"))
+      one.dataset.lmSuppressShortcuts = "true";
     // Whoever pressed Enter hears and sees the verdict next, and stays where they were.
     if (hadFocus) el.querySelector(".verdict, input")?.focus({ preventScroll: true });
   }

@@ -14,6 +14,7 @@ from typing import Any
 from classroom import look
 from classroom.answers import BadAnswer, Choice, Kind, kind_named, tidy
 from classroom.prediction_view import PredictionView
+from classroom.questions import find_question
 from classroom.session import Locked, progress
 
 Explain = str | Callable[[Any], str]
@@ -23,8 +24,8 @@ _WIDGET = "application/vnd.jupyter.widget-view+json"
 
 def predict(
     name: str,
-    question: str,
-    answer: Callable[[], object],
+    question: str | None = None,
+    answer: Callable[[], object] | None = None,
     *,
     choices: Sequence[str] | None = None,
     kind: Kind | str = "integer",
@@ -33,7 +34,13 @@ def predict(
     unit: str = "",
     guess: object | None = None,
 ) -> Prediction:
-    """Ask `question`; when the learner has locked a guess, reveal what `answer()` says.
+    """Ask a question; when the learner has locked a guess, reveal what `answer()` says.
+
+    Without `question`, the one called `name` in `classroom.questions` is asked, with
+    its choices, its kind and its explanation: a cell that shows these would give the
+    answer away.
+
+    Raises `UnknownQuestion` if there is none, and `TypeError` without `answer`.
 
     `kind` is "integer", "number", "blocks" (a list, order counts), "block set", "text",
     or an object of `classroom.answers`; with `choices` the question is multiple choice
@@ -44,6 +51,10 @@ def predict(
     Put it last in a cell, so that it is shown. In `question` and `explain`, `backticks`
     make code; everything else is shown exactly as it is.
     """
+    if answer is None:
+        raise TypeError("predict needs answer=..., a function that asks the manager")
+    if question is None:
+        question, explain, choices, kind, unit = find_question(name)
     asked = Choice(tuple(choices)) if choices is not None else kind_named(kind)
     prediction = Prediction(name, question, answer, asked, explain, picture, unit)
     before = progress.showing.get(name)

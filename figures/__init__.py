@@ -1,8 +1,8 @@
 """Pictures of the block manager: maps, players, explorers, and how they look.
 
 `show(manager)` draws a still picture, `BlockMap(manager)` one to click on, and
-`Player(manager)` plays a recorded run. `block_map` is the renderer behind all of them,
-`describe` says an event in words.
+`Player(manager)` plays a recorded run, `AddressExplorer(manager)` follows one token.
+`block_map` is the renderer behind most of them, `describe` says an event in words.
 """
 
 from __future__ import annotations
@@ -14,16 +14,20 @@ from figures.sentences import describe
 from figures.svg import block_map
 
 if TYPE_CHECKING:
+    from figures.address import AddressExplorer, KVShape, address_svg
     from figures.blockmap import BlockMap
     from figures.player import Player
     from figures.still import Picture, picture, show
     from figures.workflow import show_workflow, workflow_svg
 
 __all__ = [
+    "AddressExplorer",
     "BlockMap",
+    "KVShape",
     "Picture",
     "Plan",
     "Player",
+    "address_svg",
     "block_map",
     "describe",
     "picture",
@@ -34,6 +38,9 @@ __all__ = [
 
 # Drawing needs nothing but Python. What needs widgets is loaded when it is asked for.
 _LATER = {
+    "AddressExplorer": "figures.address",
+    "KVShape": "figures.address",
+    "address_svg": "figures.address",
     "BlockMap": "figures.blockmap",
     "Player": "figures.player",
     "Picture": "figures.still",

@@ -8,7 +8,7 @@ from typing import Any
 import traitlets
 
 from blockmgr.errors import BlockManagerError
-from figures.address_page import SHELL, clickable, options, page, table
+from figures.address_page import SHELL, options, page, table
 from figures.address_rows import token_key
 from figures.address_sums import sentence
 from figures.address_svg import address_svg
@@ -207,7 +207,7 @@ class AddressExplorer(Stage):
         self.place(
             {
                 "say": esc(sentence(self._trail, self.labels)),
-                "picture": clickable(self.svg(prefix=self.prefix, interactive=True)),
+                "picture": self.svg(prefix=self.prefix, interactive=True),
                 "tables": table(self._trail),
             },
             self._controls(),

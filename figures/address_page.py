@@ -18,10 +18,6 @@ WIDEST = 680
 
 SUMMARY = "The same address as a table"
 
-_OURS = "data-lm-suppress-shortcuts='true'"
-"""JupyterLab's own keys (`a` for a new cell, `d d` to delete one, ...) stay out. This
-must stand on the element that has the focus: it asks that one first."""
-
 _STYLE = (
     "<style>.kvstage .bar input[type=number]{font:inherit;width:5.5em;height:34px;"
     "box-sizing:border-box;padding:0 6px;border-radius:6px;color:var(--kv-ink);"
@@ -32,29 +28,23 @@ _STYLE = (
 
 SHELL = (
     f"{_STYLE}<div class='bar' role='group' aria-label='choose a token'>"
-    f"<button type='button' {_OURS} data-act='back' aria-label='previous token' "
+    "<button type='button' data-act='back' aria-label='previous token' "
     "title='previous token'>◀</button>"
-    f"<button type='button' {_OURS} data-act='forward' aria-label='next token' "
+    "<button type='button' data-act='forward' aria-label='next token' "
     "title='next token'>▶</button>"
-    f"<input type='range' {_OURS} data-act='slide' min='0' value='0' "
+    "<input type='range' data-act='slide' min='0' value='0' "
     "aria-label='position'>"
-    f"<label>position <input type='number' {_OURS} data-act='position' min='0' "
+    "<label>position <input type='number' data-act='position' min='0' "
     "step='1' value='0'></label>"
-    f"<select {_OURS} data-act='sequence' aria-label='sequence'></select>"
-    f"<select {_OURS} data-act='half' aria-label='K or V'></select>"
-    f"<select {_OURS} data-act='layer' aria-label='layer'></select></div>"
+    "<select data-act='sequence' aria-label='sequence'></select>"
+    "<select data-act='half' aria-label='K or V'></select>"
+    "<select data-act='layer' aria-label='layer'></select></div>"
     "<div data-part='say' aria-live='polite'></div>"
     "<div data-part='error' role='alert'></div>"
     "<div data-part='picture'></div>"
-    f"<details><summary {_OURS}>{SUMMARY}</summary><div data-part='tables'></div>"
+    f"<details><summary>{SUMMARY}</summary><div data-part='tables'></div>"
     "</details>"
 )
-
-
-def clickable(svg: str) -> str:
-    """An interactive picture whose tokens keep JupyterLab's keys out as well."""
-    # What a person typed has no bare quotation mark: this finds only our own.
-    return svg.replace("' role='option'", f"' role='option' {_OURS}")
 
 
 def options(names: Sequence[str]) -> str:

@@ -62,11 +62,17 @@ function neighbour(here, key) {
   return next && keyed(next).reduce((a, b) => (far(b) < far(a) ? b : a));
 }
 
+// JupyterLab's own keys (`a` for a new cell, `d d` to delete one) stay out. It asks the
+// element that has the focus, so each one that can have it carries the mark.
+function shield(host) {
+  for (const one of host.querySelectorAll("button, input, select, summary, [data-key]"))
+    one.dataset.lmSuppressShortcuts = "true";
+}
+
 // --- the widget ---------------------------------------------------------------------
 
 function render({ model, el }) {
   el.classList.add("kvstage");
-  el.dataset.lmSuppressShortcuts = "true"; // JupyterLab's keys stay out of here
   el.innerHTML = model.get("shell");
   const part = (name) => el.querySelector(`[data-part=${name}]`);
   let asked = 0; // when a request went out that has no answer yet
@@ -96,6 +102,7 @@ function render({ model, el }) {
         if (values.valueText) control.setAttribute("aria-valuetext", values.valueText);
       }
     }
+    shield(el);
     asked = 0;
     clearTimeout(timer);
     if (next) {

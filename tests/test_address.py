@@ -685,6 +685,8 @@ def test_the_picture_on_the_page_has_only_our_attributes(label: str, name: str) 
 
 @settings(deadline=None, max_examples=30)
 @given(st.text(max_size=40), st.text(min_size=1, max_size=40))
+@example(NASTY[3], NASTY[3])
+@example(NASTY[4], NASTY[4])
 def test_the_page_escapes_what_was_typed(label: str, name: str) -> None:
     state = snapshot_of((3, 1), 5, 4, 6, name)
     explorer = AddressExplorer(state, name, position=4, labels={4: label})

@@ -124,11 +124,16 @@ def test_the_step_budget_gives_the_same_answer_every_time() -> None:
     assert run_limited(hundred, steps=100).stopped == "steps"
 
 
+ORIGINALS = (itertools.count, itertools.repeat, time.sleep, input)
+
+
 def test_afterwards_everything_is_as_before() -> None:
-    before = (itertools.count, count, time.sleep, input, sys.stdout, sys.gettrace())
+    before = (sys.stdout, sys.stderr, sys.gettrace(), sys.getswitchinterval())
     for code in (*ENDLESS[:2], lambda: 1 / 0, lambda: sys.exit(3)):
         run_limited(code, seconds=0.1, names=globals())
-    after = (itertools.count, count, time.sleep, input, sys.stdout, sys.gettrace())
+    assert (itertools.count, itertools.repeat, time.sleep, input) == ORIGINALS
+    assert count is ORIGINALS[0]
+    after = (sys.stdout, sys.stderr, sys.gettrace(), sys.getswitchinterval())
     assert before == after
 
 
@@ -882,9 +887,20 @@ def test_nothing_is_written_unless_asked(
     assert other.hints == {"t-table": 1}
 
 
+OTHER = '{"format": "x/1", "predictions": {}, "exercises": {}, "hints": {"a": 1}}'
+
+
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", "{}", '{"format": "blockmgr-progress/1"}', '{"format": 3}', "\x00"],
+    [
+        OTHER,
+        "",
+        "[]",
+        "{}",
+        '{"format": "blockmgr-progress/1"}',
+        '{"format": 3}',
+        "\x00",
+    ],
 )
 def test_a_file_that_is_no_progress_file_changes_nothing(
     tmp_path: Path, text: str

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blockmgr import BlockManager, SequenceView, Snapshot
@@ -266,8 +266,12 @@ def test_the_bars_show_how_full_each_block_is() -> None:
 def test_the_queue_stands_in_its_order() -> None:
     m = busy()
     for step, s in enumerate(log_of(m).snapshots()):
-        cells = groups(draw(m, step), "q")
+        svg = draw(m, step)
+        cells, blocks = groups(svg, "q"), groups(svg, "b")
         assert [int(name[1:]) for name in cells] == list(s.free_queue)
+        for place, block_id in enumerate(s.free_queue, start=1):
+            caption = blocks[f"b{block_id}"].findtext(f"{SVG}title") or ""
+            assert caption.endswith(f"number {place} in the free queue")
 
 
 def test_logical_blocks_hold_their_tokens_and_say_where_they_lie() -> None:
@@ -394,6 +398,7 @@ def solids(svg: ElementTree.Element) -> Iterator[tuple[float, float, float, floa
 
 
 @given(managers())
+@example(busy())
 @settings(max_examples=40, deadline=None)
 def test_no_line_runs_over_anything_that_holds_text(m: BlockManager) -> None:
     svg = parsed(draw(m))
@@ -417,7 +422,48 @@ def test_no_line_runs_over_anything_that_holds_text(m: BlockManager) -> None:
                 assert apart, (points, (x0, y0, x1, y1))
 
 
+def corner(g: ElementTree.Element) -> tuple[float, float]:
+    place = re.match(r"translate\((\S+) (\S+)\)", g.get("transform") or "")
+    assert place
+    return float(place[1]), float(place[2])
+
+
 @given(managers())
+@example(busy())
+@settings(max_examples=25, deadline=None)
+def test_each_line_leads_from_its_logical_to_its_physical_block(
+    m: BlockManager,
+) -> None:
+    svg = draw(m)
+    boxes, blocks = groups(svg, "s"), groups(svg, "b")
+    ways = {}
+    for name, g in groups(svg, "m").items():
+        path = g.find(f"{SVG}path")
+        assert path is not None
+        ways[name] = corners(path.get("d") or "")
+        box = boxes[name.replace("m", "s").replace("-", "-l")]
+        block = blocks[f"b{g.get('data-b')}"]
+        assert texts(box, "to") == [f"→ {g.get('data-b')}"]
+        (left, top), edge = corner(box), box.find(f"{SVG}rect")
+        assert edge is not None
+        assert abs(ways[name][0][0] - left - float(edge.get("width") or 0)) < 0.1
+        assert top < ways[name][0][1] < top + float(edge.get("height") or 0)
+        left, top = corner(block)
+        assert left < ways[name][-1][0] < left + 90
+        assert abs(ways[name][-1][1] - top) < 0.1
+    # Beside the rows nothing crosses: each line goes right, then down its own lane.
+    for one, (start, bend, lower, *_) in ways.items():
+        for other, (_, lane, below, *_) in ways.items():
+            crossing = (
+                start[0] < lane[0] < bend[0]
+                and lane[1] < start[1] < below[1]
+                and one != other
+            )
+            assert not crossing, (one, other, lower)
+
+
+@given(managers())
+@example(busy())
 @settings(max_examples=25, deadline=None)
 def test_no_two_boxes_overlap(m: BlockManager) -> None:
     svg = parsed(draw(m))

@@ -121,6 +121,19 @@ def test_a_long_prompt_comes_in_chunks() -> None:
     assert (bool(nothing), nothing.num_scheduled_tokens, nothing.needed) == (True, 0, 0)
 
 
+def test_a_chunk_ends_with_the_tokens_there_are() -> None:
+    """Asked for more than there is, it schedules what there is, and no slot behind."""
+    manager = BlockManager(num_blocks=8, block_size=4)
+    answer = manager.allocate("a", tokens(5), num_tokens=99)
+    assert (answer.num_scheduled_tokens, answer.new_blocks) == (5, (1, 2))
+    manager.append("a", [5])
+    assert manager.allocate_slots("a", 99).num_scheduled_tokens == 0
+    manager.preempt("a")
+    answer = manager.resume("a", num_tokens=99)
+    assert (answer.num_cached_tokens, answer.num_scheduled_tokens) == (4, 2)
+    assert len(manager.slot_mapping("a")) == 6
+
+
 def test_rule_11_a_failed_append_keeps_the_token_for_another_try() -> None:
     manager = BlockManager(num_blocks=4, block_size=4)
     manager.allocate("a", tokens(4))

@@ -285,10 +285,21 @@ class Lab:
         self.cell(index).wait_for(state="attached")
 
     def screenshot(self, name: str, of: Locator | None = None) -> Path:
-        """Write ``screenshots/NAME.png`` (git-ignored): the page, or one element."""
+        """Write ``screenshots/NAME.png`` (git-ignored): the page, or one element.
+
+        The window grows for a tall element: JupyterLab's panels would cut it off.
+        """
         path = self.shots / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        (of or self.page).screenshot(path=path)
+        if of is None:
+            self.page.screenshot(path=path)
+            return path
+        window, box = self.page.viewport_size, of.bounding_box()
+        assert window is not None and box is not None
+        height = max(window["height"], int(box["height"]) + 240)
+        self.page.set_viewport_size({"width": window["width"], "height": height})
+        of.screenshot(path=path)
+        self.page.set_viewport_size(window)
         return path
 
     def console_errors(self) -> list[str]:

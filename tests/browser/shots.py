@@ -84,6 +84,8 @@ def shoot_lab(chromium: Browser, home: Path, options: argparse.Namespace) -> lis
         for name in options.click:
             lab.notebook.get_by_role("button", name=name).first.click()
             lab.wait_idle()
+        for old in options.out.glob(f"{_stem(options)}-*.png"):
+            old.unlink()
         shoot = each_cell if options.cells else screenfuls
         for picture in shoot(lab, _stem(options)):
             print(picture)

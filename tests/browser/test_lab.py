@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from .lab import CellFailed, Lab
+from .lab import SHOTS, CellFailed, Lab
 from .server import ROOT
 from .static import open_without_kernel
 
@@ -26,7 +26,8 @@ pytestmark = pytest.mark.browser
 
 START = "notebooks/00_start_here.ipynb"
 TABLE = "notebooks/03_the_block_table.ipynb"
-SAVED = sorted(path.relative_to(ROOT) for path in (ROOT / "notebooks").rglob("*.ipynb"))
+SAVED = sorted((ROOT / "notebooks").glob("*.ipynb"))
+Do = Callable[[], object]
 
 ODD = {
     "nothing": "",
@@ -45,7 +46,7 @@ def shown(kind: str) -> str:
 
 def write(lab: Lab, name: str, *sources: str) -> str:
     """Make a notebook of code cells on the server; return its path."""
-    cells = [
+    cells: list[dict[str, object]] = [
         {"cell_type": "code", "id": f"cell-{i}", "source": source, "metadata": {}}
         | {"outputs": [], "execution_count": None}
         for i, source in enumerate(sources)
@@ -149,12 +150,13 @@ def test_a_block_can_be_clicked_and_walked_from(lab: Lab, player: Locator) -> No
     player.get_by_role("slider", name="step").fill("20")
     expect_step(lab, player, 20)
     picture = part(player, "picture")
-    for do, key in [
+    ways: list[tuple[Do, str]] = [
         (lambda: picture.locator("[data-key='block:3']").click(), "block:3"),
         (lambda: lab.page.keyboard.press("ArrowRight"), "block:4"),
         (lambda: lab.page.keyboard.press("Home"), "block:0"),
         (lambda: lab.page.keyboard.press("Escape"), ""),
-    ]:
+    ]
+    for do, key in ways:
         do()
         chosen = picture.locator("[data-key][aria-selected=true]")
         if key:
@@ -311,13 +313,14 @@ def test_a_token_is_followed_to_its_slot(lab: Lab) -> None:
     explorer = shown("AddressExplorer")
     lab.scroll_to(index)
     lab.screenshot("address-light", of=cell)
-    for do, position in [
+    ways: list[tuple[Do, int]] = [
         (lambda: cell.get_by_role("button", name="next token").click(), 10),
         (lambda: cell.get_by_role("button", name="previous token").click(), 9),
         (lambda: cell.get_by_role("slider", name="position").fill("2"), 2),
         (lambda: cell.locator("[data-key='token:7']").first.click(), 7),
         (lambda: lab.page.keyboard.press("ArrowRight"), 8),
-    ]:
+    ]
+    for do, position in ways:
         do()
         number = cell.get_by_role("spinbutton", name="position")
         expect(number).to_have_value(str(position))
@@ -375,17 +378,15 @@ def test_a_block_map_follows_its_manager(lab: Lab) -> None:
 # --- pages without a kernel -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", SAVED, ids=str)
+@pytest.mark.parametrize("path", SAVED, ids=lambda path: path.stem)
 def test_a_saved_notebook_shows_its_pictures_without_a_kernel(
     chromium: Browser, tmp_path: Path, path: Path
 ) -> None:
-    page = open_without_kernel(chromium, ROOT / path, tmp_path)
+    page = open_without_kernel(chromium, path, tmp_path)
     pictures = page.locator(".jp-OutputArea-output img, .jp-OutputArea-output svg")
     assert pictures.count() >= 3
     assert page.evaluate(_BLIND) == []
-    target = ROOT / "screenshots" / f"static-{'-'.join(path.with_suffix('').parts)}.png"
-    target.parent.mkdir(exist_ok=True)
-    page.screenshot(path=target, full_page=True)
+    page.screenshot(path=SHOTS / f"static-{path.stem}.png", full_page=True)
     page.context.close()
 
 
