@@ -90,6 +90,16 @@ def test_an_event_says_what_was_asked_and_answered() -> None:
     assert (never.token_ids, never.needed, never.free) == ((220,), 1, 0)
 
 
+def test_a_refused_admission_asked_for_what_lies_behind_its_hits() -> None:
+    manager = BlockManager(num_blocks=4, block_size=4, record=True)
+    manager.allocate("a", range(8))
+    manager.allocate("b", [0, 1, 2, 3, *range(50, 57)])
+    log: Any = manager.log
+    event = log.events[-1]
+    assert (event.status, event.hits) == ("LATER", (1,))
+    assert event.token_ids == tuple(range(50, 57))
+
+
 def test_a_refused_operation_changed_nothing() -> None:
     for event in LOG:
         if event.status != "OK":

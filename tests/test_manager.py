@@ -244,6 +244,16 @@ def test_the_watermark_keeps_room_for_those_that_run() -> None:
     assert manager.num_free_blocks == 0
 
 
+def test_the_watermark_counts_when_the_full_sequence_must_fit() -> None:
+    manager = BlockManager(num_blocks=8, block_size=4, watermark=0.25)
+    manager.allocate("a", tokens(16))
+    chunk: dict[str, Any] = {"num_tokens": 4, "full_sequence_must_fit": True}
+    refused = manager.allocate("b", tokens(8, first=50), **chunk)
+    assert (refused.status, refused.needed, refused.free) == (Status.LATER, 4, 3)
+    chunk["full_sequence_must_fit"] = False
+    assert manager.allocate("b", tokens(8, first=50), **chunk).needed == 3
+
+
 def test_a_preempted_sequence_does_not_run() -> None:
     manager = BlockManager(num_blocks=8, block_size=4, watermark=0.5)
     manager.allocate("a", tokens(28))

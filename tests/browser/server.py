@@ -34,6 +34,17 @@ _PRIVATE = {  # environment variable -> folder below the temporary one
 }
 _IGNORE = shutil.ignore_patterns(".ipynb_checkpoints", "__pycache__")
 
+# The server ends when its input does: also if the tests are killed, none is left over.
+_WATCHED = """
+import os, signal, sys, threading
+def watch():
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=watch, daemon=True).start()
+from jupyterlab.labapp import main
+main()
+"""
+
 
 class ServerError(RuntimeError):
     """JupyterLab did not start. The message carries the end of its log."""
@@ -112,17 +123,16 @@ class LabServer:
     def stop(self) -> None:
         """End the server and its kernels.
 
-        SIGTERM lets the server shut its kernels down. Should it hang, it is killed, and
-        each kernel ends by itself: ipykernel watches for the death of its parent.
+        The end of its input makes the server shut its kernels down. Should it hang, it
+        is killed, and each kernel ends by itself: ipykernel watches its parent.
         """
         if self.process is None:
             return
-        self.process.terminate()
         try:
-            self.process.wait(timeout=15)
+            self.process.communicate(timeout=15)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(timeout=5)
+            self.process.communicate()
         self.process = None
 
     def _prepare(self) -> None:
@@ -143,7 +153,7 @@ class LabServer:
 
     def _launch(self) -> None:
         command = [
-            *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+            *(sys.executable, "-c", _WATCHED, "--no-browser", "--allow-root"),
             *("--ip=127.0.0.1", f"--port={self.port}", "--ServerApp.port_retries=0"),
             f"--IdentityProvider.token={self.token}",
             f"--ServerApp.root_dir={self.work}",
@@ -154,7 +164,7 @@ class LabServer:
                 command,
                 cwd=self.work,
                 env=self._environment(),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
