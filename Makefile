@@ -4,7 +4,7 @@
 BIN := .venv/bin
 ARGS ?=
 WORKERS ?= 2
-LESSON ?= notebooks/00_start_here.ipynb
+LESSON ?= workbook/00_start_here.ipynb
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup lab test check format data notebooks figures clean
@@ -14,7 +14,7 @@ help: ## List the commands
 	@echo
 	@echo '  PYTHON=python3.12   which Python makes .venv (3.11 or newer)'
 	@echo '  TORCH=cpu|cuda      which torch; any requirement of pip will do too'
-	@echo '  LESSON=FILE         what make lab opens: notebooks/03_....ipynb'
+	@echo '  LESSON=FILE         what make lab opens: workbook/03_....ipynb'
 	@echo '  ARGS="..."          more arguments for lab, test, data and notebooks'
 
 setup: ## Make or renew .venv (the other commands do it by themselves)
@@ -31,7 +31,8 @@ setup: ## Make or renew .venv (the other commands do it by themselves)
 	     "name it: make lab PYTHON=python3.12" >&2; \
 	exit 1
 
-lab: setup ## Open the first lesson in JupyterLab
+lab: setup ## Open the first lesson, your own copy, in JupyterLab
+	@$(BIN)/python tools/workbook.py
 	@echo 'JupyterLab opens $(LESSON) in your browser in a few'
 	@echo 'seconds. If it does not, copy the address that appears here. Ctrl-C stops it.'
 	@$(BIN)/python -m jupyterlab $(ROOT_FLAG) --log-level=WARN \

@@ -6,9 +6,7 @@ what was asked, what was answered, and every change that was made to the pool. A
 it gives the snapshot after it, so the log alone is enough to draw every step, to read
 it aloud, to go back in time and to audit what happened.
 
-In vLLM: a small part of this is `vllm/distributed/kv_events.py` (release 0.33), which
-publishes `BlockStored`, `BlockRemoved` and `AllBlocksCleared`. `kv_events` derives the
-same three from our log.
+In vLLM there is no such log, only the cache events that `kv_events.py` derives from it.
 """
 
 from __future__ import annotations
@@ -268,56 +266,6 @@ class EventLog:
         for event in self.events:
             states.append(states[-1].after(event))
         return states
-
-
-# --- vLLM's KV-cache events ---------------------------------------------------------
-
-
-class BlockStored(NamedTuple):
-    """One registering call: the new hashes, what they follow and what they cover."""
-
-    block_hashes: tuple[str, ...]
-    parent_block_hash: str | None
-    token_ids: Ids
-    block_size: int
-    extra_keys: tuple[tuple[tuple[str | int, ...], ...], ...] = ()
-    group: int = 0
-
-
-class BlockRemoved(NamedTuple):
-    """One hash left the map."""
-
-    block_hashes: tuple[str, ...]
-    group: int = 0
-
-
-class AllBlocksCleared(NamedTuple):
-    """The whole prefix cache was reset."""
-
-
-KVEvent = BlockStored | BlockRemoved | AllBlocksCleared
-
-
-def kv_events(event: Event, block_size: int) -> list[KVEvent]:
-    """The cache events (rule 17) that vLLM would publish for one of our events."""
-    published: list[KVEvent] = []
-    for change in event.changes:
-        match change:
-            case Taken(_, pairs) | Removed(pairs):
-                published += [BlockRemoved((key,)) for _, key in pairs]
-            case Stored(_, hashes, note):
-                published.append(
-                    BlockStored(
-                        hashes,
-                        note.parent,
-                        note.token_ids,
-                        block_size,
-                        note.extra_keys,
-                    )
-                )
-            case Cleared():
-                published.append(AllBlocksCleared())
-    return published
 
 
 def initial_snapshot(num_blocks: int, block_size: int) -> Snapshot:

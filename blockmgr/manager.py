@@ -15,26 +15,13 @@ from collections.abc import Iterable
 from blockmgr.answers import Allocation, Stats, Status
 from blockmgr.audit import Check, audit_manager
 from blockmgr.block import Block, ids_of
+from blockmgr.checks import check_count, check_name, check_share, extra_keys
 from blockmgr.errors import DuplicateSequence, InvalidRequest, UnknownSequence
 from blockmgr.events import EventLog, Snapshot
 from blockmgr.pool import BlockPool
-from blockmgr.prefix import (
-    ExtraKeys,
-    HashFn,
-    MultiModal,
-    extend_hashes,
-    extra_keys,
-    sha256,
-)
+from blockmgr.prefix import ExtraKeys, HashFn, MultiModal, extend_hashes, sha256
 from blockmgr.recorder import event_of, note_of, snapshot_of
-from blockmgr.table import (
-    Sequence,
-    SequenceStatus,
-    address,
-    check_count,
-    check_name,
-    pack_tokens,
-)
+from blockmgr.table import Sequence, SequenceStatus, address, pack_tokens
 
 
 class BlockManager:
@@ -61,7 +48,7 @@ class BlockManager:
     ) -> None:
         check_count("num_blocks", num_blocks, 2)
         check_count("block_size", block_size, 1)
-        _check_share("watermark", watermark)
+        check_share("watermark", watermark)
         if max_model_len is not None:
             check_count("max_model_len", max_model_len, 1)
         self.block_size = block_size
@@ -476,10 +463,3 @@ class BlockManager:
         Raises `AuditError` that names the broken one; returns the checks otherwise.
         """
         return audit_manager(self)
-
-
-def _check_share(name: str, value: object) -> None:
-    if not isinstance(value, (int, float)) or not 0.0 <= value < 1.0:
-        raise InvalidRequest(
-            f"{name} is a share of the pool, from 0.0 up to 1.0, got {value!r}"
-        )

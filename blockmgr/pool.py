@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from blockmgr.block import NULL_BLOCK_ID, Block, FreeQueue, ids_of
+from blockmgr.checks import check_count
 from blockmgr.errors import InvalidFree, InvalidRequest, OutOfBlocks
 from blockmgr.events import (
     Change,
@@ -24,7 +25,6 @@ from blockmgr.events import (
     Touched,
 )
 from blockmgr.prefix import BlockHash, PrefixCache
-from blockmgr.table import check_count
 
 
 class BlockPool:

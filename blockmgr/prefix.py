@@ -15,9 +15,7 @@ import hashlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
-
-from blockmgr.errors import InvalidRequest
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from blockmgr.block import Block
@@ -86,42 +84,6 @@ class ExtraKeys(NamedTuple):
 
 
 NO_EXTRA_KEYS = ExtraKeys()
-
-
-def extra_keys(lora: object, mm: object, cache_salt: object) -> ExtraKeys:
-    """The extra keys of a request, every one checked.
-
-    Raises `InvalidRequest` for anything of another kind: as bytes, a number and an
-    object that prints like it would be one key.
-    """
-    if cache_salt is not None and not isinstance(cache_salt, str):
-        raise InvalidRequest(f"cache_salt must be text, got {cache_salt!r}")
-    pair = None
-    if lora is not None:
-        if not _is_tuple_of(lora, str, str):
-            raise InvalidRequest(f"lora must be (name, path), two texts, got {lora!r}")
-        pair = cast("tuple[str, str]", lora)
-    if not isinstance(mm, (tuple, list)) or not all(map(_is_medium, mm)):
-        raise InvalidRequest(
-            "mm must be a tuple of MultiModal(identifier, offset, length), a text, a "
-            f"number of at least 0 and one of at least 1, got {mm!r}"
-        )
-    if pair is None and not mm and cache_salt is None:
-        return NO_EXTRA_KEYS
-    return ExtraKeys(pair, tuple(mm), cache_salt)
-
-
-def _is_tuple_of(value: object, *kinds: type) -> bool:
-    return isinstance(value, tuple) and tuple(map(type, value)) == kinds
-
-
-def _is_medium(item: object) -> bool:
-    return (
-        isinstance(item, MultiModal)
-        and _is_tuple_of(item, str, int, int)
-        and item.offset >= 0
-        and item.length >= 1
-    )
 
 
 def _frame(keys: tuple[tuple[str | int, ...], ...]) -> bytes:

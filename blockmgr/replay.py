@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from blockmgr.answers import Allocation
 from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
-from blockmgr.events import (
+from blockmgr.events import EventLog
+from blockmgr.kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
-    EventLog,
     KVEvent,
     kv_events,
 )

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from blockmgr.block import Block
+from blockmgr.checks import check_count
 from blockmgr.errors import InvalidRequest
 from blockmgr.prefix import NO_EXTRA_KEYS, BlockHash, ExtraKeys
 
@@ -118,17 +119,3 @@ def pack_tokens(token_ids: Iterable[int]) -> array[int]:
         raise InvalidRequest(
             f"token ids are whole numbers from 0 up, in a list: {error}"
         ) from None
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Raise `InvalidRequest` unless `value` is a whole number of at least `least`."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InvalidRequest(
-            f"{name} must be a whole number of at least {least}, got {value!r}"
-        )
-
-
-def check_name(seq_id: object) -> None:
-    """Raise `InvalidRequest` unless this can name a sequence: text, not empty."""
-    if not isinstance(seq_id, str) or not seq_id:
-        raise InvalidRequest(f"a sequence needs a name (text), got {seq_id!r:.80}")

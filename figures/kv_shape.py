@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from blockmgr.checks import check_count
 from blockmgr.errors import InvalidRequest
 from blockmgr.events import Snapshot
-from blockmgr.table import check_count
 from figures.words import isolate
 
 

@@ -9,9 +9,6 @@ import pytest
 
 from blockmgr import BlockManager, Event, EventLog, MultiModal, SequenceView, Snapshot
 from blockmgr.events import (
-    AllBlocksCleared,
-    BlockRemoved,
-    BlockStored,
     Cleared,
     Released,
     Removed,
@@ -19,8 +16,8 @@ from blockmgr.events import (
     Taken,
     Touched,
     initial_snapshot,
-    kv_events,
 )
+from blockmgr.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, kv_events
 from blockmgr.prefix import BlockHash, extend_hashes
 from blockmgr.replay import RECORDINGS, read_trace, replay_log
 

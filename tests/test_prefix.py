@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from blockmgr import Block, InvalidRequest, MultiModal
 from blockmgr.block import ids_of
+from blockmgr.checks import extra_keys
 from blockmgr.prefix import (
     NO_EXTRA_KEYS,
     BlockHash,
     ExtraKeys,
     PrefixCache,
     extend_hashes,
-    extra_keys,
     sha256,
 )
 

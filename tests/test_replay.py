@@ -16,7 +16,7 @@ import pytest
 from blockmgr import BadTrace, BlockManager, BlockPool
 from blockmgr import replay as replay_module
 from blockmgr.block import FreeQueue
-from blockmgr.events import BlockRemoved, kv_events
+from blockmgr.kv_events import BlockRemoved, kv_events
 from blockmgr.prefix import ExtraKeys, PrefixCache
 from blockmgr.replay import (
     RECORDINGS,
@@ -321,6 +321,13 @@ def test_every_field_is_compared(field: str) -> None:
     changed = {**steps[0], field: other}
     found = [d for d in replay_steps(header, [changed]) if d is not None]
     assert [d.field for d in found] == [field]
+
+
+def test_an_event_too_many_or_too_few_is_found() -> None:
+    header, steps = read_trace(file("26_"))
+    for events in ([], steps[0]["ev"] * 2):
+        found = [d for d in replay_steps(header, [{**steps[0], "ev": events}]) if d]
+        assert [d.field for d in found] == ["ev"]
 
 
 def test_a_request_that_we_refuse_is_a_difference() -> None:

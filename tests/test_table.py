@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from blockmgr import Address, BlockManager, InvalidRequest, address
-from blockmgr.table import Sequence, check_count, pack_tokens
+from blockmgr.checks import check_count
+from blockmgr.table import Sequence, pack_tokens
 
 FIXED = settings(derandomize=True, database=None, deadline=None, print_blob=True)
 
@@ -135,7 +136,7 @@ def test_tokens_come_in_any_row_of_whole_numbers(tokens: Any) -> None:
         np.array([[1, 2], [3, 4]]),
         np.array([-1]),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_anything_else_is_no_token(tokens: Any) -> None:
     with pytest.raises(InvalidRequest, match="token ids are whole numbers"):

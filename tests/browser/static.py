@@ -8,9 +8,10 @@ import nbconvert
 from playwright.sync_api import Browser, Page
 
 
-def export_html(notebook: Path, folder: Path) -> Path:
+def export_html(notebook: Path, folder: Path, dark: bool = False) -> Path:
     """Turn a notebook *as saved* into one HTML file; nothing is executed."""
-    exporter = nbconvert.HTMLExporter()  # type: ignore[no-untyped-call]
+    theme = "dark" if dark else "light"
+    exporter = nbconvert.HTMLExporter(theme=theme)  # type: ignore[no-untyped-call]
     html, _ = exporter.from_filename(str(notebook))
     page = folder / f"{notebook.stem}.html"
     page.write_text(html, encoding="utf-8")
@@ -27,5 +28,6 @@ def open_without_kernel(
         color_scheme="dark" if dark else "light",
     )
     page = context.new_page()
-    page.goto(export_html(notebook, folder).as_uri(), wait_until="domcontentloaded")
+    html = export_html(notebook, folder, dark)
+    page.goto(html.as_uri(), wait_until="domcontentloaded")
     return page
