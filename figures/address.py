@@ -169,7 +169,8 @@ class AddressExplorer(Stage):
         """Do what a control asks for."""
         number: Any = int(value) if value is not None and value == int(value) else value
         if name in ("back", "forward"):
-            self._step(1 if name == "forward" else -1)
+            by = number or 1  # quick presses arrive together
+            self._step(by if name == "forward" else -by)
         elif name == "sequence":
             self._aim({"seq_id": list(self._snapshot.sequences)[number]})
         else:

@@ -107,7 +107,8 @@ class Player(Stage):
         elif name == "speed":
             self.speed = value if value is not None else 1.0
         else:
-            to = {"first": 0, "back": self.step - 1, "forward": self.step + 1}
+            by = int(value or 1)  # quick presses arrive together
+            to = {"first": 0, "back": self.step - by, "forward": self.step + by}
             step = to.get(name, last if name == "last" else int(value or 0))
             self._go(step, playing=False)
 

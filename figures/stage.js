@@ -76,16 +76,22 @@ function render({ model, el }) {
   el.innerHTML = model.get("shell");
   const part = (name) => el.querySelector(`[data-part=${name}]`);
   let asked = 0; // when a request went out that has no answer yet
-  let next = null; // the latest request that waits for that answer
+  let waiting = []; // what the reader did meanwhile, in order
   let timer = 0;
 
   function send(message) {
-    if (asked && Date.now() - asked < PATIENCE) {
-      next = message;
-      return;
-    }
+    clearTimeout(timer); // the reader comes before the next tick
+    if (asked && Date.now() - asked < PATIENCE) return queue(message);
     asked = Date.now();
     model.send({ ...message, n: model.get("frame").n });
+  }
+
+  // No step is lost and no press of play; of a dragged slider the last place counts.
+  function queue(message) {
+    const last = waiting.at(-1);
+    if (last?.act !== message.act || message.act === "play") waiting.push(message);
+    else if ("value" in message) last.value = message.value;
+    else last.value = (last.value ?? 1) + 1; // so many steps
   }
 
   function update() {
@@ -96,7 +102,8 @@ function render({ model, el }) {
     }
     for (const [act, values] of Object.entries(frame.controls ?? {})) {
       const control = el.querySelector(`[data-act=${act}]`);
-      if (control && !(control === document.activeElement && next)) {
+      const dragged = control?.type === "range" && control === document.activeElement;
+      if (control && !(dragged && waiting.length)) {
         Object.assign(control, values);
         if (values.label) control.setAttribute("aria-label", values.label);
         if (values.valueText) control.setAttribute("aria-valuetext", values.valueText);
@@ -105,11 +112,8 @@ function render({ model, el }) {
     shield(el);
     asked = 0;
     clearTimeout(timer);
-    if (next) {
-      const message = next;
-      next = null;
-      send(message);
-    } else if (frame.tick) timer = setTimeout(() => send({ act: "tick" }), frame.tick);
+    if (waiting.length) send(waiting.shift());
+    else if (frame.tick) timer = setTimeout(() => send({ act: "tick" }), frame.tick);
   }
 
   function select(key) {
