@@ -2,12 +2,13 @@
 
 It decides block for block what vLLM decides. Read it in this order:
 
+`errors.py`, `checks.py` errors with names, and looking before anything changes
 `block.py` one block, and the queue of free ones
 `prefix.py` naming the content of full blocks, and finding them again
 `pool.py` take, touch, free, register
 `table.py` from a token's position to its slot
-`manager.py` sequences: allocate, append, free, preempt, resume
-`events.py` what happened, and the states between
+`answers.py`, `manager.py` sequences: allocate, append, free, preempt, resume
+`events.py`, `recorder.py` what happened, and the states between
 `audit.py` what must always hold
 
 `storage.py` (torch) holds the bytes. It is not imported here, so that the bookkeeping

@@ -125,7 +125,7 @@ def _cache(s: Snapshot) -> tuple[str, str]:
 
 
 def audit_manager(manager: BlockManager) -> tuple[Check, ...]:
-    """Audit a living manager: its snapshot, its log, and the counts it keeps.
+    """Audit a living manager: its snapshot, its log, and the place of every block.
 
     Raises `AuditError` that names the first invariant that does not hold.
     """

@@ -2,7 +2,7 @@
 
 An operation that raises one of these has changed nothing: every check stands before
 the first mutation. Running out of blocks during normal service is not an error but an
-answer (see `Allocation` in `manager.py`); `OutOfBlocks` is for callers of the pool
+answer (see `Allocation` in `answers.py`); `OutOfBlocks` is for callers of the pool
 itself, who must look before they take.
 """
 

@@ -12,7 +12,8 @@ rows. So a write needs one integer a token. All memory is taken at the start: it
 
 In vLLM: `allocate_kv_cache` in `vllm/v1/worker/utils.py` (release 0.33), one zeroed
 buffer too, in the same order by default except that a token's K and V lie side by side.
-`reshape_and_cache_flash` in `csrc/cache_kernels.cu` writes it by slot mapping.
+`reshape_and_cache_flash` in `csrc/libtorch_stable/cache_kernels.cu` writes it by slot
+mapping.
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 `show(manager)` draws a still picture, `BlockMap(manager)` one to click on, and
 `Player(manager)` plays a recorded run, `AddressExplorer(manager)` follows one token.
 `block_map` is the renderer behind most of them, `describe` says an event in words.
+
+To read it, begin with what everything draws with: `theme.py` (colours), `words.py`
+(text made safe and measured), `scene.py` (what a picture has to say). Then a block map:
+`layout.py`, `marks.py`, `draw_*.py`, `lines.py`, and `svg.py`, which puts it together.
+Then what shows it: `page.py`, `still.py`, `stage.py` (widgets), `blockmap.py`,
+`film.py` and `player.py`. An address has the same parts under its own names:
+`addressing.py` (the numbers), `address_layout.py` to `address_svg.py` (the picture),
+`address.py` (the widget).
 """
 
 from __future__ import annotations

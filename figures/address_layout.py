@@ -68,8 +68,8 @@ class Window:
 class Boxes:
     """The logical blocks: rows of equal boxes with `per_line` cells a line.
 
-    A box shows `lines` lines. Of a block with more lines, the
-    chosen box shows those around the chosen cell, every other box its first ones.
+    A box shows `lines` lines. Of a block with more lines, the chosen box shows those
+    around the chosen cell, every other box its first ones.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""Drawing what the device has: the pool, one block's slots in a row, and the tensor."""
+"""Drawing what the device has: the pool, and one block's slots in a row."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ from figures.address_pen import Pen, word
 from figures.addressing import Quantity
 from figures.captions import block_caption
 from figures.words import clip, esc, token_text, tooltip, width
-
-BAR = 24  # height of the tensor
-BYTES = 34  # between the strip and the tensor: the token's bytes
 
 
 def draw_pool(pen: Pen, pool: Pool) -> Iterator[str]:
