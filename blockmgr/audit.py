@@ -1,7 +1,7 @@
 """The invariants: what must hold after every operation, written as code.
 
 `audit(snapshot)` looks at a state from outside, so it works on any moment of a
-recorded run. `audit_manager` adds what only the living manager can show, and raises.
+recorded run. `audit_living` adds what only the living manager can show, and raises.
 
 In vLLM the same facts are spread over assertions and tests; `check_integrity()` in
 mini-sglang's radix cache is a relative.
@@ -10,14 +10,12 @@ mini-sglang's radix cache is a relative.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.errors import AuditError
-from blockmgr.events import Snapshot
-
-if TYPE_CHECKING:
-    from blockmgr.manager import BlockManager
+from blockmgr.events import EventLog, Snapshot
+from blockmgr.pool import BlockPool
 
 
 class Check(NamedTuple):
@@ -124,32 +122,24 @@ def _cache(s: Snapshot) -> tuple[str, str]:
     return "", f"{len(in_map)} registered blocks under {len(s.cache)} hashes"
 
 
-def audit_manager(manager: BlockManager) -> tuple[Check, ...]:
-    """Audit a living manager: its snapshot, its log, and the place of every block.
+def audit_living(pool: BlockPool, now: Snapshot, log: EventLog | None) -> list[Check]:
+    """Audit a manager from inside: its state, its pool's list of blocks, its log.
 
     Raises `AuditError` that names the first invariant that does not hold.
     """
-    snapshot = manager.snapshot()
-    checks = [*audit(snapshot), _ids_in_place(manager)]
-    if manager.log is not None:
-        retold = manager.log.snapshots()[-1]
-        same = retold == snapshot
-        checks.append(
-            Check(
-                "the log tells the state",
-                same,
-                f"{len(manager.log)} events lead to "
-                + ("this state" if same else "another state than this one"),
-            )
-        )
+    checks = [*audit(now), _blocks_in_place(pool)]
+    if log is not None:
+        same = log.snapshots()[-1] == now
+        where = "this state" if same else "another state than this one"
+        detail = f"{len(log)} events lead to {where}"
+        checks.append(Check("the log tells the state", same, detail))
     for check in checks:
         if not check.ok:
             raise AuditError(f"{check.name}: {check.detail}")
-    return tuple(checks)
+    return checks
 
 
-def _ids_in_place(manager: BlockManager) -> Check:
-    blocks = manager.pool.blocks
-    wrong = [i for i, block in enumerate(blocks) if block.block_id != i]
-    detail = f"blocks out of place: {wrong[:3]}" if wrong else f"{len(blocks)} blocks"
+def _blocks_in_place(pool: BlockPool) -> Check:
+    wrong = [i for i, block in enumerate(pool.blocks) if block.block_id != i]
+    detail = f"{len(pool.blocks)} blocks, out of place: {wrong[:3] or 'none'}"
     return Check("no block lost", not wrong, detail)

@@ -1,7 +1,7 @@
-"""A block, and the queue in which free blocks wait.
+"""A block, the name of its content, and the queue in which free blocks wait.
 
 A block is room for the K and V of `block_size` tokens. Here it is only bookkeeping:
-a number, a count of users, and the name of its content. The bytes lie in `storage.py`.
+a number, a count of users, and a name. The bytes lie in `storage.py`.
 
 In vLLM: `KVCacheBlock` and `FreeKVCacheBlockQueue` in `vllm/v1/core/kv_cache_utils.py`
 (release 0.33). vLLM's queue is a linked list through the blocks. Ours is two containers
@@ -13,11 +13,26 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from itertools import chain
-
-from blockmgr.prefix import BlockHash
+from typing import NamedTuple
 
 NULL_BLOCK_ID = 0
 """Block 0 stands in tables where nothing is stored. It is never given out or freed."""
+
+
+class BlockHash(NamedTuple):
+    """The name of a full block: the digest, and exactly what was hashed.
+
+    `content` = the block's tokens, the SHA-256 of its parent's content and its extra
+    keys, packed. It is compared on every hit, so a colliding digest costs a hit and
+    never gives a wrong one.
+    """
+
+    digest: bytes
+    content: bytes
+
+    def hex(self) -> str:
+        """The digest as hex digits, for people."""
+        return self.digest.hex()
 
 
 class Block:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from blockmgr.block import NULL_BLOCK_ID
+from blockmgr.answers import Status
 
 Ids = tuple[int, ...]
 
@@ -220,8 +220,8 @@ class Event(NamedTuple):
     """One operation: what was asked, what was answered, what changed.
 
     `op` is "allocate", "append", "allocate_slots", "free", "preempt", "resume",
-    "reset" or "evict". `status` is "OK", "LATER" or "NEVER"; an operation that was
-    refused has no `changes`. `token_ids` are the tokens that got a slot (or, when it
+    "reset" or "evict". An operation whose `status` is not OK was refused and has no
+    `changes`. `token_ids` are the tokens that got a slot (or, when it
     was refused, those that asked for one). `hits` and `new` are block ids; `needed`
     is the number of free blocks that the operation asked for and `free` the number
     that there were. `sequences` holds each sequence that changed as it is now, None
@@ -230,7 +230,7 @@ class Event(NamedTuple):
 
     op: str
     seq_id: str | None = None
-    status: str = "OK"
+    status: Status = Status.OK
     token_ids: Ids = ()
     hits: Ids = ()
     new: Ids = ()
@@ -266,16 +266,3 @@ class EventLog:
         for event in self.events:
             states.append(states[-1].after(event))
         return states
-
-
-def initial_snapshot(num_blocks: int, block_size: int) -> Snapshot:
-    """The state of a new pool: blocks `1..num_blocks-1` are free (rule 1)."""
-    return Snapshot(
-        block_size=block_size,
-        num_blocks=num_blocks,
-        ref_cnt=(0,) * num_blocks,
-        block_hash=(None,) * num_blocks,
-        free_queue=tuple(b for b in range(num_blocks) if b != NULL_BLOCK_ID),
-        cache={},
-        sequences={},
-    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from blockmgr.answers import Allocation, Stats, Status
-from blockmgr.audit import Check, audit_manager
+from blockmgr.audit import Check, audit_living
 from blockmgr.block import Block, ids_of
 from blockmgr.checks import check_count, check_name, check_share, extra_keys
 from blockmgr.errors import DuplicateSequence, InvalidRequest, UnknownSequence
@@ -21,7 +21,8 @@ from blockmgr.events import EventLog, Snapshot
 from blockmgr.pool import BlockPool
 from blockmgr.prefix import ExtraKeys, HashFn, MultiModal, extend_hashes, sha256
 from blockmgr.recorder import event_of, note_of, snapshot_of
-from blockmgr.table import Sequence, SequenceStatus, address, pack_tokens
+from blockmgr.sequence import Sequence, SequenceStatus, pack_tokens
+from blockmgr.table import address
 
 
 class BlockManager:
@@ -46,15 +47,14 @@ class BlockManager:
         record: bool = False,
         hash_fn: HashFn = sha256,
     ) -> None:
-        check_count("num_blocks", num_blocks, 2)
         check_count("block_size", block_size, 1)
         check_share("watermark", watermark)
         if max_model_len is not None:
             check_count("max_model_len", max_model_len, 1)
+        self.pool = BlockPool(num_blocks, enable_caching)
         self.block_size = block_size
         self.max_model_len = max_model_len
         self.watermark_blocks = int(watermark * num_blocks)
-        self.pool = BlockPool(num_blocks, enable_caching)
         self.hash_fn = hash_fn
         self.queried_tokens = 0
         self.hit_tokens = 0
@@ -281,7 +281,7 @@ class BlockManager:
             pool.touch(hits)
             seq.blocks += hits
             seq.num_cached_blocks = len(hits)
-        num_new = -(-num_slots // self.block_size) - len(seq.blocks)
+        num_new = self.blocks_for(num_slots) - len(seq.blocks)
         new = pool.get_new_blocks(num_new) if num_new > 0 else []
         seq.blocks += new
         seq.num_computed_tokens += len(hits) * self.block_size + n
@@ -309,7 +309,7 @@ class BlockManager:
     def _blocks_needed(self, seq: Sequence, hits: list[Block], num_slots: int) -> int:
         """Free blocks that `num_slots` slots ask for (rule 9): the new ones, and the
         hits that are free now, for they leave the queue as well."""
-        new = -(-num_slots // self.block_size) - len(hits) - len(seq.blocks)
+        new = self.blocks_for(num_slots) - len(hits) - len(seq.blocks)
         revived = sum(not block.ref_cnt for block in hits)
         return max(new, 0) + revived
 
@@ -317,7 +317,7 @@ class BlockManager:
         self, seq: Sequence, hits: list[Block], n: int, needed: int, num_slots: int
     ) -> Allocation:
         # All its tokens need room one day, and the look-ahead of this call now.
-        alone = -(-max(len(seq.token_ids), num_slots) // self.block_size)
+        alone = self.blocks_for(max(len(seq.token_ids), num_slots))
         fits_alone = alone <= self.pool.num_usable_blocks
         return Allocation(
             Status.LATER if fits_alone else Status.NEVER,
@@ -404,6 +404,10 @@ class BlockManager:
             gone = seq is not None and seq.seq_id not in self._sequences
             self.log.events.append(event_of(self.pool, op, seq, gone, answer))
 
+    def blocks_for(self, num_slots: int) -> int:
+        """Blocks that hold `num_slots` slots: the division, rounded up."""
+        return -(-num_slots // self.block_size)
+
     @property
     def num_free_blocks(self) -> int:
         """Blocks that can be given out, remembered ones included."""
@@ -457,9 +461,9 @@ class BlockManager:
         """The whole state as one value that never changes. O(blocks + tokens)."""
         return snapshot_of(self.pool, self.block_size, self._sequences.values())
 
-    def audit(self) -> tuple[Check, ...]:
+    def audit(self) -> list[Check]:
         """Check every invariant, inside the manager as well as in its snapshot.
 
         Raises `AuditError` that names the broken one; returns the checks otherwise.
         """
-        return audit_manager(self)
+        return audit_living(self.pool, self.snapshot(), self.log)

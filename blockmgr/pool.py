@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from blockmgr.block import NULL_BLOCK_ID, Block, FreeQueue, ids_of
+from blockmgr.block import NULL_BLOCK_ID, Block, BlockHash, FreeQueue, ids_of
 from blockmgr.checks import check_count
 from blockmgr.errors import InvalidFree, InvalidRequest, OutOfBlocks
 from blockmgr.events import (
@@ -24,7 +24,7 @@ from blockmgr.events import (
     Taken,
     Touched,
 )
-from blockmgr.prefix import BlockHash, PrefixCache
+from blockmgr.prefix import PrefixCache
 
 
 class BlockPool:

@@ -15,10 +15,9 @@ import hashlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from blockmgr.block import Block
+from blockmgr.block import Block, BlockHash
 
 HashFn = Callable[[bytes], bytes]
 TOKEN_BYTES = array("Q").itemsize  # tokens are packed as unsigned 64-bit integers
@@ -28,22 +27,6 @@ def sha256(content: bytes) -> bytes:
     """The default hash, 32 bytes. Cryptographic on purpose: with a weak hash somebody
     can build a prompt that hits another prompt's blocks (CVE-2025-25183)."""
     return hashlib.sha256(content).digest()
-
-
-class BlockHash(NamedTuple):
-    """The name of a full block: the digest, and exactly what was hashed.
-
-    `content` = the block's tokens, the SHA-256 of its parent's content and its extra
-    keys, packed. It is compared on every hit, so a colliding digest costs a hit and
-    never gives a wrong one.
-    """
-
-    digest: bytes
-    content: bytes
-
-    def hex(self) -> str:
-        """The digest as hex digits, for people."""
-        return self.digest.hex()
 
 
 # --- extra keys ---------------------------------------------------------------------

@@ -11,7 +11,7 @@ from blockmgr.answers import Allocation
 from blockmgr.block import ids_of
 from blockmgr.events import Event, SequenceView, Snapshot, StoredNote
 from blockmgr.pool import BlockPool
-from blockmgr.table import Sequence
+from blockmgr.sequence import Sequence
 
 
 def snapshot_of(
@@ -50,7 +50,7 @@ def event_of(
     return Event(
         op=op,
         seq_id=seq.seq_id if seq is not None else None,
-        status=answer.status.value,
+        status=answer.status,
         token_ids=_tokens_asked(seq, answer) if seq is not None else (),
         hits=answer.hit_blocks,
         new=answer.new_blocks,

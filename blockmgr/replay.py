@@ -9,9 +9,7 @@ many distinct hashes there are, and (where recorded) the published cache events.
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +25,7 @@ from blockmgr.kv_events import (
     kv_events,
 )
 from blockmgr.manager import BlockManager
+from blockmgr.textfile import bad_line, numbered_lines
 
 FORMAT = "kvtrace-v1/1"
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -71,26 +70,17 @@ def read_trace(path: str | Path) -> tuple[Step, list[Step]]:
 
     Raises `BadTrace` for a file that can't be read, is no recording, or was cut.
     """
-    path = Path(path)
-    try:
-        raw = path.read_bytes()
-        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise BadTrace(
-            f"{path} can't be read as a recording ({error}): copy the whole file again"
-        ) from None
-    lines = text.splitlines()
-    records = [_record(path, number, line) for number, line in enumerate(lines, 1)]
+    path, records, line = Path(path), [], ""
+    for number, line in numbered_lines(path):
+        records.append(_record(path, number, line))
     if not records or records[0].get("format") != FORMAT:
         found = records[0].get("format") if records else "an empty file"
         raise BadTrace(
             f"{path} is not a recording this command knows: expected a first line "
             f'with "format": "{FORMAT}", got {found!r}'
         )
-    if not text.endswith("\n"):
-        raise BadTrace(
-            f"{path} was cut in line {len(lines)}: copy the whole file again"
-        )
+    if not line.endswith("\n"):
+        raise BadTrace(f"{path} was cut in line {len(records)}: get the file again")
     if len(records) == 1:
         raise BadTrace(f"{path} has a first line and no steps: nothing to compare")
     return records[0], records[1:]
@@ -102,10 +92,7 @@ def _record(path: Path, number: int, line: str) -> Step:
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
-        raise BadTrace(
-            f"{path}, line {number} is not a JSON object: "
-            "the file was cut, or is no recording"
-        )
+        raise bad_line(path, number, "a JSON object")
     return record
 
 
@@ -246,9 +233,13 @@ def _state(manager: BlockManager) -> Step:
 
 
 class _Renaming:
-    """A one-to-one renaming between vLLM's hashes and ours, grown as they appear."""
+    """A one-to-one renaming between vLLM's hashes and ours, grown as they appear.
+
+    `seen` is the number of our events that were compared already.
+    """
 
     def __init__(self) -> None:
+        self.seen = 0
         self.ours: dict[str, str] = {}
         self.theirs: dict[str, str] = {}
 
@@ -295,8 +286,9 @@ def _compare_events(manager: BlockManager, step: Step, names: _Renaming) -> Any:
     expected = step.get("ev")
     if not isinstance(expected, list):
         raise BadTrace(f"a step has no list of events, but {expected!r}")
-    ours = [e for event in manager.log for e in kv_events(event, manager.block_size)]
-    manager.log.initial, manager.log.events = manager.snapshot(), []
+    fresh = manager.log.events[names.seen :]
+    names.seen += len(fresh)
+    ours = [e for event in fresh for e in kv_events(event, manager.block_size)]
     padded = expected + [None] * len(ours)
     return [_in_their_words(e, t, names) for e, t in zip(ours, padded, strict=False)]
 
@@ -306,11 +298,10 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
 
     Raises `BadTrace` for a step that lacks a field or asks for something unknown.
     """
-    manager = manager_for(header)
-    names = _Renaming()
     init = header.get("init")
     if not isinstance(init, dict):
         raise BadTrace("the recording's first line lacks 'init', the state at start")
+    manager, names = manager_for(header), _Renaming()
     yield _first_difference(0, init, _state(manager))
     for number, step in enumerate(steps, 1):
         got = {"res": _carry_out(manager, number, step), **_state(manager)}

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from blockmgr.block import BlockHash
 from blockmgr.errors import InvalidRequest
 from blockmgr.pool import BlockPool
-from blockmgr.prefix import BlockHash
 from blockmgr.workloads import MOONCAKE_BLOCK_SIZE, MooncakeRequest
 
 POLICIES = ("lru",)

@@ -22,7 +22,7 @@ DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 def bad_line(path: Path, number: int, expected: str) -> BadTrace:
     """The error for a line that is not what it should be."""
     return BadTrace(
-        f"{path.name}, line {number}: expected {expected}. "
+        f"{path}, line {number}: expected {expected}. "
         "Either this is another kind of file, or it was cut or changed"
     )
 
@@ -56,8 +56,7 @@ def unpacked_chunks(path: Path) -> Iterator[bytes]:
 
 def _damaged(path: Path, where: str = "") -> BadTrace:
     return BadTrace(
-        f"{path.name} is damaged{where}: the packed file was cut or changed. "
-        "Get it again"
+        f"{path} is damaged{where}: the packed file was cut or changed. Get it again"
     )
 
 

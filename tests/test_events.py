@@ -15,7 +15,6 @@ from blockmgr.events import (
     Stored,
     Taken,
     Touched,
-    initial_snapshot,
 )
 from blockmgr.kv_events import AllBlocksCleared, BlockRemoved, BlockStored, kv_events
 from blockmgr.prefix import BlockHash, extend_hashes
@@ -119,7 +118,7 @@ def test_the_log_leads_through_every_state() -> None:
     """Taken beside the operations, the snapshots are those that the log tells."""
     states = LOG.snapshots()
     assert len(states) == len(LOG) + 1
-    assert states[0] == LOG.initial == initial_snapshot(num_blocks=6, block_size=4)
+    assert states[0] == LOG.initial == BlockManager(6, block_size=4).snapshot()
     assert states[-1] == DAY.snapshot()
     assert states[3] == states[2]  # a refused operation
     assert states[1].sequences["a"] == SequenceView(

@@ -25,7 +25,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 FLOORS = ("blockmgr", "figures", "classroom")  # each may import those before it
 HEAVY = {"torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "IPython", "rich"}
-CORE = ("block", "prefix", "pool", "table", "manager", "events", "audit")
+CORE = (
+    *("block", "prefix", "pool", "table", "sequence", "manager", "events", "audit"),
+)
 LARGEST_NOTEBOOK = 300_000  # bytes
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from blockmgr import Address, BlockManager, InvalidRequest, address
 from blockmgr.checks import check_count
-from blockmgr.table import Sequence, pack_tokens
+from blockmgr.sequence import Sequence, pack_tokens
 
 FIXED = settings(derandomize=True, database=None, deadline=None, print_blob=True)
 

@@ -119,7 +119,7 @@ def test_a_bad_line_is_named_with_its_number(
     path = write(tmp_path / "trace.jsonl", line() + second + line())
     with pytest.raises(BadTrace) as caught:
         read_mooncake(path)
-    assert str(caught.value).startswith(f"trace.jsonl, line 2: expected {expected}")
+    assert str(caught.value).startswith(f"{path}, line 2: expected {expected}")
 
 
 @pytest.mark.parametrize(
