@@ -18,14 +18,16 @@ help: ## List the commands
 	@echo '  ARGS="..."          more arguments for lab, test, data and notebooks'
 
 setup: ## Make or renew .venv (the other commands do it by themselves)
-	@for python in $${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do \
-	  if [ "$$($$python -c 'import sys; print(sys.version_info >= (3, 11))' \
+	@if [ -n "$$PYTHON" ]; then set -- "$$PYTHON"; \
+	else set -- python3 python3.14 python3.13 python3.12 python3.11; fi; \
+	for python in "$$@"; do \
+	  if [ "$$("$$python" -c 'import sys; print(sys.version_info >= (3, 11))' \
 	           2>/dev/null)" = True ]; then \
-	    $$python tools/setup.py; exit; \
+	    "$$python" tools/setup.py; exit; \
 	  fi; \
 	done; \
-	python=$${PYTHON:-python3}; \
-	found=$$($$python --version 2>/dev/null) || found='not on this machine'; \
+	python=$$1; \
+	found=$$("$$python" --version 2>/dev/null) || found='not on this machine'; \
 	echo "The course needs Python 3.11 or newer, and $$python is $$found." \
 	     "Install one (python.org, or your system's packages), then" \
 	     "name it: make lab PYTHON=python3.12" >&2; \
@@ -33,6 +35,8 @@ setup: ## Make or renew .venv (the other commands do it by themselves)
 
 lab: setup ## Open the first lesson, your own copy, in JupyterLab
 	@$(BIN)/python tools/workbook.py
+	@test -e '$(LESSON)' || { echo "There is no $(LESSON). There are:" \
+	  workbook/*.ipynb >&2; exit 1; }
 	@echo 'JupyterLab opens $(LESSON) in your browser in a few'
 	@echo 'seconds. If it does not, copy the address that appears here. Ctrl-C stops it.'
 	@$(BIN)/python -m jupyterlab $(ROOT_FLAG) --log-level=WARN \

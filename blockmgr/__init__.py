@@ -7,6 +7,7 @@ It decides block for block what vLLM decides. Read it in this order:
 `prefix.py` naming the content of full blocks, and finding them again
 `pool.py` take, touch, free, register
 `table.py` from a token's position to its slot
+`sequence.py` one request: its tokens, their hashes, its table
 `answers.py`, `manager.py` sequences: allocate, append, free, preempt, resume
 `events.py`, `recorder.py` what happened, and the states between
 `audit.py` what must always hold

@@ -171,6 +171,8 @@ def trace_name(text: str) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    if sys.stdout is None:  # closed by the shell: there is nobody to tell
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     given = parser().parse_args(arguments)
     try:
         code = int(given.run(given))
@@ -188,6 +190,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough; say nothing more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        complain(f"the output could not be written: {error.strerror or error}")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from blockmgr.catalogue import TRACES, Trace
 from blockmgr.download import DownloadError, download, is_intact
@@ -55,7 +55,7 @@ def run_replay(files: Sequence[Path]) -> int:
     """Replay recordings, or all of ours: 0 equal, 1 some differ, 2 a bad file."""
     paths = list(files) or sorted(RECORDINGS.glob("*.jsonl.gz"))
     console = Console(highlight=False, soft_wrap=True)
-    worst = 0
+    worst = equal = 0
     with _bar(console) as bar:
         for path in bar.track(paths, description="replaying"):
             try:
@@ -65,8 +65,11 @@ def run_replay(files: Sequence[Path]) -> int:
                 worst = 2
                 continue
             console.print(shorten(printable(str(result))), markup=False)
+            equal += result.difference is None
             if result.difference is not None:
                 worst = max(worst, 1)
+    if len(paths) > 1 and sys.stdout.isatty():
+        console.print(f"{equal} of {len(paths)} decide the same as vLLM in every step")
     return worst
 
 
@@ -114,7 +117,7 @@ def _show(
 def _table_of(results: Iterable[Simulation]) -> Table:
     table = Table()
     for heading in ("blocks", "hit rate", "blocks found", "evictions", "too long"):
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     for run in results:
         counts = (run.hit_blocks, run.evictions, run.too_long)
         table.add_row(
@@ -156,7 +159,9 @@ def _get(trace: Trace) -> int:
 
 
 def _listing(traces: Iterable[Trace]) -> Table:
-    table = Table("trace", "what", "licence", "here")
+    # A name is what one types: it may not be cut, however narrow the terminal is.
+    name = Column("trace", no_wrap=True, min_width=max(len(t) for t in TRACES))
+    table = Table(name, "what", "licence", "here")
     for trace in traces:
         table.add_row(trace.name, trace.what, trace.licence, _place(trace))
     return table

@@ -138,7 +138,7 @@ def _traces() -> Finding:
     found = f"{here} of {len(wanted)} traces in {folder}"
     if here == len(wanted):
         return Finding("traces", found)
-    return Finding("traces", found, Verdict.OPTIONAL, "`make data` gets the others")
+    return Finding("traces", found, Verdict.OPTIONAL, "`make data` gets them")
 
 
 def _gib(size: int) -> str:

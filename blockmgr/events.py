@@ -109,6 +109,12 @@ class Snapshot(NamedTuple):
     cache: Mapping[str, Ids]
     sequences: Mapping[str, SequenceView]
 
+    def __repr__(self) -> str:
+        return (
+            f"Snapshot({self.num_blocks} blocks, {self.num_free} free, "
+            f"{len(self.sequences)} sequences)"
+        )
+
     @property
     def num_usable(self) -> int:
         """Blocks that can hold tokens: all but the null block."""

@@ -199,6 +199,12 @@ def manager_for(header: Step, *, record: bool = False) -> BlockManager:
                 f"{header['name']}: groups {kinds}: only one group with full "
                 "attention can be replayed so far"
             )
+        described = len((header["init"] or {"rc": ()})["rc"])
+        if described != header["num_blocks"]:
+            raise BadTrace(
+                f"the recording's first line speaks of {header['num_blocks']!r} blocks "
+                f"and describes {described} of them in 'init'"
+            )
         return BlockManager(
             header["num_blocks"],
             header["block_size"],
@@ -298,11 +304,8 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
 
     Raises `BadTrace` for a step that lacks a field or asks for something unknown.
     """
-    init = header.get("init")
-    if not isinstance(init, dict):
-        raise BadTrace("the recording's first line lacks 'init', the state at start")
     manager, names = manager_for(header), _Renaming()
-    yield _first_difference(0, init, _state(manager))
+    yield _first_difference(0, header["init"], _state(manager))
     for number, step in enumerate(steps, 1):
         got = {"res": _carry_out(manager, number, step), **_state(manager)}
         if header["events"]:

@@ -42,7 +42,10 @@ def data_folder() -> Path:
     """Where traces are looked for: `$BLOCKMGR_DATA`, or else the user's cache."""
     named = os.environ.get("BLOCKMGR_DATA")
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError:  # `~somebody` whom this machine does not know
+            return Path(named)
     home = Path.home()
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from blockmgr import __main__ as cli
+from blockmgr.catalogue import TRACES
 from blockmgr.doctor import Finding, Verdict, doctor, is_ready, report
 from blockmgr.replay import RECORDINGS
 from blockmgr.screen import printable, shorten
@@ -294,7 +295,7 @@ def test_the_doctor_finds_everything_here() -> None:
     assert is_ready(findings.values())
     done = run("doctor", BLOCKMGR_DATA="/nowhere")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "0 of 4 traces in /nowhere  -> `make data` gets the others" in done.stdout
+    assert "0 of 4 traces in /nowhere  -> `make data` gets them" in done.stdout
     assert done.stdout.endswith("Ready.\n")
 
 
@@ -398,3 +399,44 @@ def test_importing_the_package_imports_none_of_this() -> None:
     ):
         assert f"blockmgr.{name}" not in loaded
     assert loaded.isdisjoint({"rich", "torch", "argparse", "urllib.request"})
+
+
+# --- odd places to write to and to read from ------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full (Linux)")
+@pytest.mark.parametrize("command", [("doctor",), ("replay",), ("data", "--list")])
+def test_a_full_disk_is_one_line(command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "blockmgr", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "blockmgr: the output could not be written: No space left on device"
+    ]
+
+
+def test_a_closed_output_is_no_crash() -> None:
+    done = subprocess.run(
+        ["sh", "-c", '"$0" -m blockmgr doctor >&-', sys.executable],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_home_of_nobody_is_taken_as_it_stands() -> None:
+    done = run("doctor", BLOCKMGR_DATA="~nobody-of-this-name/x")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "~nobody-of-this-name/x" in done.stdout
+
+
+def test_a_name_that_must_be_typed_is_never_cut() -> None:
+    done = run("data", "--list", COLUMNS="40")
+    assert all(name in done.stdout for name in TRACES)

@@ -397,7 +397,11 @@ BAD_TEXTS = {
     "no state at the start": (f"{changed(HEADER, init=None)}\n{STEP}\n", "'init'"),
     "half a state at the start": (
         f"{changed(HEADER, init={})}\n{STEP}\n",
-        "step 0 lacks the field 'tb'",
+        "of them in 'init'",
+    ),
+    "more blocks than it describes": (
+        f"{changed(HEADER, num_blocks=10**12)}\n{STEP}\n",
+        "speaks of 1000000000000 blocks and describes",
     ),
     "no block size": (
         f"{HEADER.replace('block_size', 'size')}\n{STEP}\n",

@@ -256,7 +256,7 @@ def test_a_choice_is_made_by_keyboard(lab: Lab) -> None:
     press_shortcuts(lab)
     lab.page.keyboard.press("ArrowDown")
     lab.page.keyboard.press("Enter")
-    expect(cell).to_contain_text("Not yet.")
+    expect(cell).to_contain_text("Not this time.")
     assert locked(lab, "00-who-is-preempted") == "Ben"
     lab.theme("dark")
     lab.screenshot("prediction-wrong-dark", of=cell)
