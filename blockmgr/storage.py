@@ -67,7 +67,7 @@ def pick_device(name: str | torch.device | None = None) -> torch.device:
     best = "cuda" if torch.cuda.is_available() else best
     try:  # only the device itself knows whether it is there
         return torch.empty(0, device=best if name is None else name).device
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, TypeError) as error:
         raise InvalidPool(f"no device {str(name)!r} here, try {best!r}") from error
 
 
@@ -93,7 +93,7 @@ class KVCacheSpec:
     def __post_init__(self) -> None:
         for name in ("num_layers", "num_kv_heads", "head_size", "block_size"):
             n = getattr(self, name)
-            if not isinstance(n, int) or n < 1:
+            if type(n) is not int or n < 1:
                 raise InvalidPool(f"{name}: expected an int of 1 or more; got {n!r}")
         if self.dtype not in DTYPES:
             raise InvalidPool(f"dtype: expected one of {DTYPES}; got {self.dtype}")
@@ -112,7 +112,7 @@ class KVCacheSpec:
     def num_blocks_in(self, memory_bytes: int) -> int:
         """How many whole blocks fit (`num_gpu_blocks`): 2 or more, or PoolTooSmall."""
         least = 2 * self.block_bytes  # with less, all would fail, but much later
-        if not isinstance(memory_bytes, int):
+        if type(memory_bytes) is not int:
             raise InvalidPool(f"pool size: expected an int; got {memory_bytes!r:.40}")
         if memory_bytes < least:
             need = f"the smallest pool, null block and one more, needs {least} bytes"
@@ -138,6 +138,8 @@ class KVCache:
         memory_bytes: int | None = None,
         device: str | torch.device | None = None,
     ) -> None:
+        if not isinstance(spec, KVCacheSpec):
+            raise InvalidPool(f"spec: expected a KVCacheSpec; got {spec!r:.40}")
         if num_blocks is not None and memory_bytes is None:
             memory_bytes = num_blocks * spec.block_bytes
         elif num_blocks is not None or memory_bytes is None:
@@ -180,6 +182,8 @@ class KVCache:
         shape = (*rows.shape[1:-3], len(slots), *rows.shape[-2:])
         expected = (shape, rows.dtype, rows.device)
         for name, tensor in (("key", key), ("value", value)):
+            if not isinstance(tensor, Tensor):
+                raise InvalidAccess(f"{name}: expected a tensor; got {tensor!r:.40}")
             got = (tuple(tensor.shape), tensor.dtype, tensor.device)
             if got != expected:
                 raise InvalidAccess(f"{name}: expected {expected}; got {got}")
@@ -202,8 +206,8 @@ class KVCache:
         table = _int64("block_table", block_table)
         room = len(table) * size
         length = room if num_tokens is None else num_tokens
-        if not 0 <= length <= room:
-            raise InvalidAccess(f"num_tokens: expected 0..{room}; got {length}")
+        if type(length) is not int or not 0 <= length <= room:
+            raise InvalidAccess(f"num_tokens: expected 0..{room}; got {length!r:.40}")
         used = table[: -(-length // size)]  # divided, rounded up
         _check(used, "block", NULL_BLOCK_ID, self.num_blocks)
         position = torch.arange(length)

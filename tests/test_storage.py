@@ -610,3 +610,25 @@ def test_without_torch_one_friendly_line() -> None:
 def test_the_bookkeeping_does_not_import_torch() -> None:
     code = "import blockmgr, sys; sys.exit('torch' in sys.modules)"
     assert run_python(code).returncode == 0
+
+
+# --- things of another kind -----------------------------------------------------------
+
+
+def test_anything_of_another_kind_is_named() -> None:
+    spec = KVCacheSpec(num_layers=1, num_kv_heads=1, head_size=2, block_size=2)
+    with KVCache(spec, num_blocks=3, device="cpu") as cache:
+        for num_tokens in (1.5, "x", True):
+            with pytest.raises(InvalidAccess, match=r"num_tokens: expected 0\.\.2"):
+                cache.read([1], num_tokens)  # type: ignore[arg-type]
+        good = torch.zeros(1, 1, 1, 2, dtype=spec.dtype)
+        for pair in ((None, good), (good, [0])):
+            with pytest.raises(InvalidAccess, match="expected a tensor"):
+                cache.write(*pair, slot_mapping=[2])  # type: ignore[arg-type]
+        assert not cache.kv.any()
+    with pytest.raises(InvalidPool, match="spec: expected a KVCacheSpec"):
+        KVCache(None, num_blocks=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidPool, match="no device"):
+        KVCache(spec, num_blocks=3, device=[])  # type: ignore[arg-type]
+    with pytest.raises(InvalidPool, match="num_layers"):
+        KVCacheSpec(num_layers=True, num_kv_heads=1, head_size=2)
