@@ -8,14 +8,14 @@
 Nothing here knows the answers: predictions and checks ask the real manager. Lessons
 find their questions in `questions/` and their exercises in `exercises/`, by name.
 
-Read `prediction.py` with `answers.py`, then `exercise.py` and `checking.py`; the parts
+Read `prediction.py` with `kinds.py`, then `exercise.py` and `checking.py`; the parts
 that these stand on are `limits.py` (run a learner's code and come back), `same.py`,
-`shrink.py` and `plain.py` (compare, make small, say what is off), `look.py` (cards) and
-`session.py` (what was done in this kernel).
+`shrink.py` and `plain.py` (compare, make small, say what is off), `lookup.py` (find by
+name), `look.py` (cards) and `session.py` (what was done in this kernel).
 """
 
 from classroom.checking import check
-from classroom.exercise import Exercise, exercise
+from classroom.exercise import Exercise
 from classroom.hints import Hint, hint
 from classroom.prediction import Prediction, predict
 from classroom.results import CheckResult, CheckStatus
@@ -30,7 +30,6 @@ __all__ = [
     "Progress",
     "Summary",
     "check",
-    "exercise",
     "hint",
     "predict",
     "progress",

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from classroom.exercise import Exercise, UnknownExercise, find
-from classroom.limits import Outcome, run_limited
-from classroom.plain import crash_text, kind_of, names_of, whats_off, wrong_value
+from classroom.limits import Outcome, run_limited, value_or
+from classroom.lookup import NAME
+from classroom.plain import (
+    ASYNC,
+    a_kind_of,
+    crash_text,
+    names_of,
+    whats_off,
+    wrong_value,
+)
 from classroom.results import CheckResult, CheckStatus
 from classroom.same import same, shown
 from classroom.session import progress
@@ -34,7 +42,7 @@ def check(name: str | Exercise, attempt: object, *, seed: int = 0) -> CheckResul
     try:
         task = find(name)
     except UnknownExercise as error:
-        return CheckResult(str(name), CheckStatus.NOT_ATTEMPTED, str(error))
+        return CheckResult(shown(name, NAME), CheckStatus.NOT_ATTEMPTED, str(error))
     try:
         result = _judge(task, attempt, seed)
     except KeyboardInterrupt:
@@ -90,7 +98,7 @@ class _Trial:
     def blank(self) -> bool:
         """The place to fill in is still empty: a stub's error, or no value at all."""
         if self.error is not None:
-            return isinstance(self.error, NotImplementedError)
+            return issubclass(type(self.error), NotImplementedError)
         return self.problem is not None and not self.stopped and _is_blank(self.got)
 
 
@@ -122,6 +130,9 @@ def _call(task: Exercise, attempt: Any, case: Case) -> Any:
 
 
 def _problem(task: Exercise, case: Case, expected: Any, got: Any) -> str | None:
+    if inspect.iscoroutine(got):
+        got.close()  # or Python warns, in the cell, that nobody awaited it
+        return ASYNC
     if task.judge is not None:
         return task.judge(*copy.deepcopy(case), got)
     if same(expected, got):
@@ -136,7 +147,7 @@ def _failure(task: Exercise, attempt: object, outcome: Outcome) -> str:
         case "steps":
             return (
                 f"Your code was still running after {task.steps:,} steps. "
-                "Is there a loop that never ends?"
+                "Is there a loop that never ends, or one that prints very much?"
             )
         case "time":
             return "Your code did not finish in time. Is there a loop that never ends?"
@@ -213,21 +224,20 @@ def _picture(task: Exercise, trial: _Trial) -> str | None:
     draw = task.picture
     if draw is None or trial.error is not None or trial.stopped:
         return None
-    drawn: Callable[[], str] = lambda: draw(*trial.case, trial.expected, trial.got)  # noqa: E731
-    outcome = run_limited(drawn)  # it draws what the learner returned: anything
-    return outcome.value if outcome.ok and isinstance(outcome.value, str) else None
+    return value_or(lambda: draw(*trial.case, trial.expected, trial.got), None)
 
 
-def _is_blank(value: object) -> bool:
-    if isinstance(value, list | tuple) and value:
+def _is_blank(value: Any) -> bool:
+    if type(value) in (list, tuple) and value:  # `isinstance` asks its `__class__`
         return all(entry is None or entry is ... for entry in value)
     return value is None or value is ... or value is NotImplemented
 
 
 def _wants_function(task: Exercise, attempt: object) -> str:
     name = task.reference.__name__
+    kind = value_or(lambda: a_kind_of(attempt), "an object")
     return (
-        f"This check wants the function itself, not a {kind_of(attempt)}: "
+        f"This check wants the function itself, not {kind}: "
         f'`check("{task.name}", {name})`, without brackets after `{name}`.'
     )
 

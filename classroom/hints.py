@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from classroom import look
 from classroom.exercise import Exercise, UnknownExercise, find
+from classroom.lookup import NAME
+from classroom.same import shown
 from classroom.session import progress
+
+_ROOT = Path(__file__).resolve().parent.parent
+_SOLUTIONS = "notebooks/solutions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,19 @@ def hint(name: str | Exercise) -> Hint:
     try:
         task = find(name)
     except UnknownExercise as error:
-        return Hint(str(name), str(error))
+        return Hint(shown(name, NAME), str(error))
     given = progress.hints.get(task.name, 0)
     progress.hints[task.name] = min(given + 1, len(task.hints))
     if given < len(task.hints):
         return Hint(task.title, task.hints[given], given + 1)
-    folder = f"notebooks/solutions/{task.lesson}".rstrip("/")
     return Hint(
         task.title,
-        f"That is all; the solution is in `{folder}`. The two hints again:\n\n"
-        + "\n\n".join(task.hints),
+        f"That is all; the solution is in `{_solution(task.lesson)}`. The two hints "
+        "again:\n\n" + "\n\n".join(task.hints),
     )
+
+
+def _solution(lesson: str) -> str:
+    """The lesson's solved notebook, from the repository's root; else their folder."""
+    found = sorted(_ROOT.glob(f"{_SOLUTIONS}/{lesson}_*.ipynb")) if lesson else []
+    return found[0].relative_to(_ROOT).as_posix() if found else _SOLUTIONS

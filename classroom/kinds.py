@@ -58,6 +58,11 @@ def tidy(raw: str) -> str:
     return text
 
 
+def _ungrouped(text: str) -> str:
+    """`1,000` is a thousand; any other comma stays, and is a mistake."""
+    return text.replace(",", "") if _GROUPED.fullmatch(text) else text
+
+
 @dataclass(frozen=True, slots=True)
 class Integer:
     """A whole number."""
@@ -66,9 +71,7 @@ class Integer:
 
     def read(self, raw: str) -> int:
         """The number; `1,000` is read as a thousand."""
-        text = tidy(raw)
-        if _GROUPED.fullmatch(text):
-            text = text.replace(",", "")
+        text = _ungrouped(tidy(raw))
         try:
             return int(text)
         except ValueError:
@@ -96,9 +99,7 @@ class Number:
 
     def read(self, raw: str) -> float:
         """The number; a per cent sign at its end is ignored."""
-        text = tidy(raw).removesuffix("%").strip()
-        if _GROUPED.fullmatch(text):
-            text = text.replace(",", "")
+        text = _ungrouped(tidy(raw).removesuffix("%").strip())
         try:
             value = float(text)
         except ValueError:

@@ -33,8 +33,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 STEPS = 200_000
 SECONDS = 2.0
 PRINTED = 2_000
@@ -89,14 +90,20 @@ def run_limited(
     ):
         value, error = _guarded(call, steps, seconds)
     printed = tray.getvalue()
-    match error:
-        case None:
-            return Outcome(value=value, printed=printed)
-        case Stopped():
-            return Outcome(stopped=error.reason, printed=printed)
-        case KeyboardInterrupt():
-            return Outcome(stopped="interrupt", printed=printed)
+    if error is None:
+        return Outcome(value=value, printed=printed)
+    if type(error) is Stopped:  # `isinstance` would ask the error's own `__class__`
+        return Outcome(stopped=error.reason, printed=printed)
+    if type(error) is KeyboardInterrupt:
+        return Outcome(stopped="interrupt", printed=printed)
     return Outcome(error=error, printed=printed)
+
+
+def value_or(call: Callable[[], T], otherwise: T) -> T:
+    """What `call()` returns within the limits, or else `otherwise`: for a look at a
+    learner's object, whose type and text may be code of the learner's own."""
+    outcome = run_limited(call)
+    return outcome.value if outcome.ok else otherwise
 
 
 def _guarded(
@@ -104,29 +111,31 @@ def _guarded(
 ) -> tuple[object, BaseException | None]:
     """The call's value, or what it raised; the clock is silent when this returns.
 
-    A shot of the clock arrives where a function is called or a loop turns, never in a
-    plain assignment. So once `over` is set at most one more is on its way, and the
-    second `try` is entered before it can arrive.
+    The clock runs only within both `try`s, however slowly its thread starts. Its shots
+    arrive where a function is called or a jump leads back, never in a plain assignment.
+    So at most one is still on its way once `over` is set, and the outer `try` gets it.
     """
     before = sys.gettrace()
-    clock = _Clock(seconds)
+    clock = _Clock()
     value: object = None
     error: BaseException | None = None
     try:
-        sys.settrace(_Budget(steps).trace)
-        value = call()
-        clock.over = True
-    except BaseException as caught:  # a learner's code may raise anything at all
-        clock.over = True
-        error = caught
-    while True:
         try:
-            sys.settrace(None)
-            clock.wait()
-            sys.settrace(before)
-            return value, error
-        except Stopped as late:
-            error = error or late
+            clock.begin(seconds)
+            sys.settrace(_Budget(steps).trace)
+            value = call()
+            clock.over = True
+        except BaseException as caught:  # a learner's code may raise anything at all
+            clock.over = True
+            error = caught
+        sys.settrace(None)
+        clock.wait()
+    except BaseException as late:
+        sys.settrace(None)
+        clock.wait()
+        error = error or late
+    sys.settrace(before)
+    return value, error
 
 
 # --- the first net: steps -------------------------------------------------------------
@@ -150,50 +159,58 @@ class _Budget:
 
 
 class _Clock:
-    """A thread that stops the thread which made it.
+    """A thread that stops the thread which made it, some time after `begin`.
 
     Nothing is locked between the two: `Stopped` can arrive in the middle of taking a
     lock, and the lock would never be given back.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self) -> None:
         self.over = False
         self._target = threading.get_ident()
-        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wake: queue.SimpleQueue[float] = queue.SimpleQueue()
         self._gone = False
-        thread = threading.Thread(target=self._watch, args=(seconds,), daemon=True)
-        thread.start()
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def _watch(self, seconds: float) -> None:
+    def begin(self, seconds: float) -> None:
+        """Let the time run: from here on a `Stopped` may arrive."""
+        self._wake.put(seconds)
+
+    def _watch(self) -> None:
         try:
-            self._wake.get(timeout=seconds)
+            self._wake.get(timeout=self._wake.get())
         except queue.Empty:
             self._fire()
         self._gone = True
 
     def _fire(self) -> None:
         """Fire until the code is out: each shot that a bare `except:` swallows may be
-        followed by one that meets it outside its `try`, so shoot fast."""
+        followed by one that meets it outside its `try`, so shoot fast.
+
+        Between looking at `over` and the shot nothing lets another thread run, so no
+        shot is fired once it is set.
+        """
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
-        while not self.over:
-            _raise_in(self._target, Stopped)
+        target = self._target
+        while True:
+            if self.over:  # not in the `while`: that jump may let another thread run
+                break
+            _raise_in(target, Stopped)
             _real_sleep(0)
         sys.setswitchinterval(before)
 
     def wait(self) -> None:
         """Return when the thread has ended; a last `Stopped` may arrive in here."""
-        self._wake.put(None)
+        self._wake.put(0.0)
         while not self._gone:
             _real_sleep(0.0001)
-        for _ in range(3):  # each turn of a loop is a moment at which it can arrive
-            pass
 
 
-def _raise_in(thread_id: int, kind: type[BaseException]) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(
-        ctypes.c_ulong(thread_id), ctypes.py_object(kind)
-    )
+_raise_in = ctypes.pythonapi["PyThreadState_SetAsyncExc"]
+"""Raise an exception in another thread. C all through, and it keeps the interpreter's
+lock: see `_Clock._fire`."""
+_raise_in.argtypes = (ctypes.c_ulong, ctypes.py_object)
 
 
 # --- the third net: stand-ins ---------------------------------------------------------

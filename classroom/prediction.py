@@ -12,14 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from classroom import look
-from classroom.answers import BadAnswer, Choice, Kind, kind_named, tidy
+from classroom.kinds import BadAnswer, Choice, Kind, kind_named, tidy
 from classroom.prediction_view import PredictionView
 from classroom.questions import find_question
 from classroom.session import Locked, progress
+from figures.stage import view_bundle
 
 Explain = str | Callable[[Any], str]
-
-_WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def predict(
@@ -43,7 +42,7 @@ def predict(
     Raises `UnknownQuestion` if there is none, and `TypeError` without `answer`.
 
     `kind` is "integer", "number", "blocks" (a list, order counts), "block set", "text",
-    or an object of `classroom.answers`; with `choices` the question is multiple choice
+    or an object of `classroom.kinds`; with `choices` the question is multiple choice
     and `answer()` returns one of them. `explain` is one or two sentences, or a function
     of the manager's answer. `picture()` returns an SVG. `unit` stands beside the box.
     `guess` locks at once, without clicking.
@@ -98,7 +97,7 @@ class Prediction:
         if record.guess is None:
             note = f": {self.message}" if self.message else ""
             return f"Prediction({self.name!r}, open{note})"
-        state = {True: "right", False: "not yet", None: "no answer"}[record.right]
+        state = {True: "right", False: "not this time", None: "no answer"}[record.right]
         return f"Prediction({self.name!r}, locked {record.guess!r}, {state})"
 
     @property
@@ -125,7 +124,7 @@ class Prediction:
             self.message = f"It is locked already: you predicted {self._guess_text()}."
             return self
         try:
-            text = guess if isinstance(guess, str) else _as_text(guess)
+            text = _as_text(guess)
             self.kind.read(text)
         except BadAnswer as problem:
             self.message = str(problem)
@@ -165,7 +164,7 @@ class Prediction:
         svg = self._picture() if self._picture is not None else None
         self._record.right = right
         tone, sign, word = (
-            ("good", "✓", "Right.") if right else ("bad", "✗", "Not yet.")
+            ("good", "✓", "Right.") if right else ("bad", "✗", "Not this time.")
         )
         rows = [
             ("You predicted", self._guess_text()),
@@ -228,12 +227,7 @@ class Prediction:
         """The live card for a notebook, and the same card for a page without kernel."""
         if self._view is None:
             self._view = PredictionView(body=self.html(live=True), on_guess=self._asked)
-        view = {
-            "version_major": 2,
-            "version_minor": 0,
-            "model_id": self._view.model_id,
-        }
-        return {"text/plain": repr(self), "text/html": self.html(), _WIDGET: view}
+        return view_bundle(repr(self), self.html(), self._view.model_id)
 
     def _asked(self, guess: str) -> str:
         """The button was pressed; returns what to say if the question stays open."""
@@ -243,11 +237,16 @@ class Prediction:
 
 def _as_text(guess: object) -> str:
     """A guess given from Python as the text that one would type for it."""
-    if isinstance(guess, set | frozenset):
-        guess = sorted(guess)
-    if isinstance(guess, list | tuple):
-        return tidy(", ".join(map(str, guess)) or "none")
-    return tidy(str(guess))
+    try:
+        if isinstance(guess, set | frozenset):
+            guess = sorted(guess)
+        if isinstance(guess, list | tuple):
+            return ", ".join(map(str, guess)) or "none"
+        return str(guess)
+    except Exception:  # it has no order, no text, or too many digits
+        raise BadAnswer(
+            "This can't be read as an answer: give a number, a text or a list."
+        ) from None
 
 
 def _as_form(ask: str, controls: str) -> str:

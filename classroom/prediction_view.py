@@ -20,7 +20,8 @@ class PredictionView(anywidget.AnyWidget):
     button. An exception in it is shown there too, because a notebook swallows it.
     """
 
-    _esm = Path(__file__).with_name("prediction.js")
+    # Text and not a path: anywidget would watch the file, and hold every widget for it.
+    _esm = Path(__file__).with_name("prediction.js").read_text(encoding="utf-8")
     body = traitlets.Unicode("").tag(sync=True)
 
     def __init__(self, *, body: str, on_guess: Callable[[str], str]) -> None:

@@ -21,11 +21,14 @@ _PLAIN = (str, bytes, type(None))
 def same(expected: object, got: object) -> bool:
     """True if `got` is the right answer where `expected` is.
 
-    Lists and tuples with equal entries are the same, 3 is the same as a numpy 3, and
-    floats may differ by rounding. True and 1 are not the same, and neither are "3" and
-    3. An object of another kind must have exactly the expected type, so that one which
-    claims to equal everything earns nothing.
+    Lists and tuples with equal entries are the same, 3 is the same as a numpy 3, an
+    array counts as the list that it holds, and floats may differ by rounding. True and
+    1 are not the same, and neither are "3" and 3. An object of another kind must have
+    exactly the expected type, so that one which claims to equal everything earns
+    nothing.
     """
+    if type(got).__module__ in ("numpy", "torch"):
+        got = got.tolist() if hasattr(got, "tolist") else got
     if isinstance(expected, bool) or isinstance(got, bool):
         return expected is got
     if isinstance(expected, _PLAIN):
@@ -53,7 +56,10 @@ def _whole(value: Any) -> int | None:
 def _close(expected: float, got: object) -> bool:
     if not isinstance(got, int | float):
         return False
-    return math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12)
+    try:
+        return math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12)
+    except OverflowError:  # a whole number beyond every float
+        return False
 
 
 def _same_items(expected: Sequence[object], got: Sequence[object]) -> bool:
@@ -70,8 +76,16 @@ def shown(value: object, limit: int = 240) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+class _Repr(reprlib.Repr):
+    def repr_int(self, x: int, level: int) -> str:
+        try:
+            return super().repr_int(x, level)
+        except ValueError:  # more digits than Python is willing to write
+            return "a very large number"
+
+
 def _short() -> reprlib.Repr:
-    short = reprlib.Repr()
+    short = _Repr()
     short.maxlist = short.maxtuple = short.maxset = short.maxdict = 24
     short.maxlevel = 4
     short.maxstring = short.maxother = 160

@@ -10,15 +10,20 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from classroom import look
+from classroom.exercise import all_exercises
 from classroom.results import CheckStatus
+from classroom.same import shown
 
 if TYPE_CHECKING:
     from classroom.prediction import Prediction
 
-DEFAULT_FILE = Path.home() / ".blockmgr" / "progress.json"
+DEFAULT_FILE = "~/.blockmgr/progress.json"
+_KEPT = "Kept until the kernel restarts; `progress.save()` keeps it longer."
 
 
 @dataclass(slots=True)
@@ -43,13 +48,14 @@ class Summary:
     """Predictions and exercises, counted: what `progress()` shows.
 
     `lessons` holds, per lesson, how many exercises are right, not yet right, and not
-    attempted.
+    attempted. `note` is the sentence below them.
     """
 
     predictions: int
     locked: int
     right: int
     lessons: dict[str, tuple[int, int, int]]
+    note: str = _KEPT
 
     def __repr__(self) -> str:
         return "\n".join(self._lines())
@@ -64,6 +70,7 @@ class Summary:
                 f"lesson {lesson or '-'}: {right} right, {not_yet} not yet, "
                 f"{untouched} not attempted"
             )
+        yield self.note
 
     def _repr_html_(self) -> str:
         head = ("Lesson", "✓ right", "✗ not yet", "○ not attempted")
@@ -73,6 +80,7 @@ class Summary:
             f"<p><b>Predictions:</b> {self.locked} of {self.predictions} locked, "
             f"{self.right} right.</p>",
             _table(head, rows) if rows else "<p>No exercise was checked yet.</p>",
+            look.prose(self.note),
         )
 
 
@@ -96,13 +104,18 @@ class Progress:
 
     def __call__(self, lesson: str | None = None) -> Summary:
         """Count what was done in every lesson touched so far, or in one ("03")."""
-        from classroom.exercise import all_exercises
-
         touched = {done.lesson for done in self.exercises.values()}
-        wanted = sorted(touched) if lesson is None else [lesson]
         names = {name: item.lesson for name, item in all_exercises().items()}
         names |= {name: done.lesson for name, done in self.exercises.items()}
+        known = sorted(set(names.values()))
+        wanted, note = sorted(touched), _KEPT
+        if isinstance(lesson, str) and lesson in known:
+            wanted = [lesson]
+        elif lesson is not None:
+            there = ", ".join(map(repr, known))
+            note = f"There is no lesson {shown(lesson, 60)}; there are {there}."
         return Summary(
+            note=note,
             predictions=len(self.predictions),
             locked=sum(p.guess is not None for p in self.predictions.values()),
             right=sum(p.right is True for p in self.predictions.values()),
@@ -126,36 +139,43 @@ class Progress:
         """Start over: every prediction is open again, every hint unread."""
         for memory in (self.predictions, self.exercises, self.hints):
             memory.clear()
-        for shown in self.showing.values():
-            shown.refresh()
+        self._redraw()
+
+    def _redraw(self) -> None:
+        for prediction in self.showing.values():
+            prediction.refresh()
 
     # --- on disk, only when asked -----------------------------------------------------
 
     def save(self, path: Path | str | None = None) -> str:
         """Write a small JSON file (default: `.blockmgr/progress.json` in your home).
 
-        Returns one sentence that says where it is, or why it could not be written.
+        Returns one sentence that says where it is, or why it could not be written: then
+        a file that was there before is as it was.
         """
-        target = Path(path) if path is not None else DEFAULT_FILE
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(json.dumps(self._as_json(), indent=1), encoding="utf-8")
-        except OSError as error:
-            return f"Not saved: {error.strerror or error}. Try another path."
+            target = Path(DEFAULT_FILE if path is None else path).expanduser()
+            _write(target, json.dumps(self._as_json(), indent=1))
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            why = getattr(error, "strerror", None) or error
+            return f"Not saved: {why}. Try another path."
         return f"Saved to {target}."
 
     def load(self, path: Path | str | None = None) -> str:
         """Read what `save` wrote; nothing changes if the file cannot be read."""
-        source = Path(path) if path is not None else DEFAULT_FILE
+        named = DEFAULT_FILE if path is None else path
+        where = shown(str(named))
         try:
-            state = _read_state(json.loads(source.read_text(encoding="utf-8")))
+            source = Path(named).expanduser()
+            state = _read_state(json.loads(_read(source)))
         except OSError as error:
-            return f"Not loaded: {error.strerror or error} ({source})."
-        except (ValueError, TypeError, KeyError, AttributeError):
-            return f"Not loaded: {source} is not a progress file of this course."
+            return f"Not loaded: {error.strerror or error} ({where})."
+        except (ValueError, TypeError, KeyError, AttributeError, RuntimeError):
+            return f"Not loaded: {where} is not a progress file of this course."
         self.predictions.update(state.predictions)
         self.exercises.update(state.exercises)
         self.hints.update(state.hints)
+        self._redraw()
         return f"Loaded from {source}."
 
     def _as_json(self) -> dict[str, Any]:
@@ -172,20 +192,48 @@ class Progress:
         }
 
 
+def _write(target: Path, text: str) -> None:
+    """Write beside the target and put it in place at once, whole or not at all."""
+    target = target.resolve()  # a link stays a link
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _refuse_devices(target)
+    with TemporaryDirectory(dir=target.parent) as beside:
+        fresh = Path(beside, "progress.json")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(target)
+
+
+def _read(source: Path) -> str:
+    _refuse_devices(source)
+    return source.read_text(encoding="utf-8")
+
+
+def _refuse_devices(path: Path) -> None:
+    """/dev/zero never ends, and /dev/null must not be replaced."""
+    if path.exists() and not path.is_file():
+        raise ValueError("there is something there that is no ordinary file")
+
+
 def _read_state(data: Any) -> Progress:
     if data["format"] != "blockmgr-progress/1":
         raise ValueError(data["format"])
     return Progress(
         predictions={
-            str(name): Locked(guess, right)
+            name: Locked(_typed(str | None, guess), _typed(bool | None, right))
             for name, (guess, right) in data["predictions"].items()
         },
         exercises={
-            str(name): Checked(str(lesson), CheckStatus(status))
+            name: Checked(_typed(str, lesson), CheckStatus(status))
             for name, (lesson, status) in data["exercises"].items()
         },
-        hints={str(name): int(count) for name, count in data["hints"].items()},
+        hints={name: range(3).index(count) for name, count in data["hints"].items()},
     )
+
+
+def _typed(kind: type | UnionType, value: Any) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(value)
+    return value
 
 
 progress = Progress()

@@ -47,7 +47,8 @@ def smaller(value: Any) -> Iterator[Any]:
 
 
 def _smaller_int(n: int) -> Iterator[int]:
-    toward_zero = [0, n // 2 if n > 0 else -(-n // 2), n - 1 if n > 0 else n + 1]
+    near = [n // 2, n - 1] if n > 0 else [-(-n // 2), n + 1]
+    toward_zero = [0, 1, 2, 3, *near]
     yield from dict.fromkeys(m for m in toward_zero if abs(m) < abs(n))
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
+import os
 import random
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,14 +26,13 @@ from classroom import (
     Exercise,
     Prediction,
     check,
-    exercise,
     hint,
     look,
     predict,
     progress,
 )
-from classroom.answers import BadAnswer, Number, kind_named, tidy
 from classroom.exercise import UnknownExercise, all_exercises, find
+from classroom.kinds import BadAnswer, Number, kind_named, tidy
 from classroom.limits import Stopped, run_limited
 from classroom.prediction_view import PredictionView
 from classroom.same import same, shown
@@ -151,6 +154,21 @@ def test_no_late_shot_hits_the_code_that_comes_next() -> None:
             len("")
 
 
+def test_the_clock_waits_until_the_code_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that takes longer to start than the code may run, as under heavy load,
+    does not shoot at `run_limited` itself."""
+    start = threading.Thread.start
+
+    def slow(thread: threading.Thread) -> None:
+        start(thread)
+        end = time.monotonic() + 0.05
+        while time.monotonic() < end:
+            pass
+
+    monkeypatch.setattr(threading.Thread, "start", slow)
+    assert run_limited(lambda: 7, seconds=0.02).value == 7
+
+
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
@@ -230,7 +248,11 @@ def test_right_in_another_dress_is_right(expected: object, got: object) -> None:
         ([Liar()], [3]),
         ({"a": 1}, {"a": 1, "b": 2}),
         (1.0, 1.1),
+        (8, 10**400),
+        (0.5, 10**400),
+        ([31, 8, 2], [31, 8, 10**400]),
     ],
+    ids=range(17),
 )
 def test_wrong_is_wrong(expected: object, got: object) -> None:
     assert not same(expected, got)
@@ -241,6 +263,7 @@ def test_shown_is_short_and_has_no_address() -> None:
     assert len(shown(Liar())) <= 240
     assert len(shown("z" * 100_000)) <= 240
     assert shown([3, 1]) == "[3, 1]"
+    assert shown([3, 10**5000]) == "[3, a very large number]"
 
 
 # --- check ----------------------------------------------------------------------------
@@ -250,11 +273,20 @@ def _numbers(rng: random.Random) -> tuple[list[int]]:
     return ([rng.randrange(-50, 50) for _ in range(rng.randrange(12))],)
 
 
-@exercise(
+def task(name: str, **changes: Any) -> Exercise:
+    """An exercise of which a test says only what it is about."""
+    plain: dict[str, Any] = {
+        "title": "A task",
+        "difficulty": 1,
+        "minutes": 1,
+        "hints": ("One.", "Two."),
+        "why": "It is so.",
+    }
+    return Exercise(name, **plain | changes)
+
+
+@task(
     "t-largest",
-    title="The largest",
-    difficulty=1,
-    minutes=1,
     hints=("Look at each.", "`max` knows."),
     why="Because `max` says so.",
     cases=_numbers,
@@ -267,14 +299,7 @@ def largest(numbers: list[int]) -> int:
     return max(numbers, default=0)
 
 
-@exercise(
-    "t-table",
-    title="A table",
-    difficulty=1,
-    minutes=1,
-    hints=("One.", "Two."),
-    why="The queue starts at 1.",
-)
+@task("t-table")
 def table() -> list[int]:
     """The reference."""
     manager = BlockManager(num_blocks=8, block_size=4)
@@ -320,6 +345,36 @@ def test_a_wrong_value_is_told_where() -> None:
     assert "too few" in check(table, [1]).message
     assert "too many" in check(table, [1, 2, 3]).message
     assert "wants a list; yours is a text" in check(table, "1, 2").message
+
+
+ANOTHER_KIND: list[tuple[object, object, str]] = [
+    (12, [12], "This wants a number; yours is a list."),
+    (12, "12", "This wants a number; yours is a text."),
+    (1, True, "This wants a number; yours is a truth value."),
+    (12, lambda: 12, "This wants a number; yours is a function: call it."),
+    ("a", 3, "This wants a text; yours is a number."),
+    ({"a": 1}, [1], "This wants a dict; yours is a list."),
+    ([1, 2], {1, 2}, "This wants a list; yours is a set."),
+    ([1, 2], ["1", "2"], "Entry 0 wants a number; yours is a text (counting from 0)."),
+    ([(1, 2)], [3], "Entry 0 wants a list; yours is a number (counting from 0)."),
+]
+
+
+@pytest.mark.parametrize(("expected", "got", "says"), ANOTHER_KIND)
+def test_a_value_of_another_kind_is_told_which(
+    expected: object, got: object, says: str
+) -> None:
+    assert check(task("t-kind")(lambda: expected), got).message == says
+
+
+@pytest.mark.parametrize(
+    ("expected", "got"),
+    [(12, 13), (0.5, 1), ([1], (2,)), ((1,), [2]), ({1}, frozenset({2})), (None, 3)],
+)
+def test_a_wrong_value_of_the_right_kind_is_only_wrong(
+    expected: object, got: object
+) -> None:
+    assert "wants" not in check(task("t-kind")(lambda: expected), got).message
 
 
 def test_not_yet_shows_a_small_case_with_what_was_expected_and_what_came() -> None:
@@ -426,6 +481,80 @@ def test_misbehaving_attempts_are_not_yet_in_plain_words(
     assert repr(result) == repr(check(largest, attempt)), "the same every time"
 
 
+HUGE = 10**5000  # more digits than Python is willing to write
+
+
+def test_a_huge_number_is_only_wrong() -> None:
+    for number in (10**400, HUGE):
+        wrong = check(largest, lambda numbers, n=number: n)
+        assert wrong.message == "For this call your function gives something else."
+        assert "Entry 1 is not right yet" in check(table, [1, number]).message
+    assert "very large number" in repr(check("00-smallest-pool", HUGE))
+
+
+def test_an_async_attempt_is_told_so_and_leaves_no_warning(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    async def later(numbers: list[int]) -> int:
+        return max(numbers)
+
+    judged = task("t-async", cases=_numbers, judge=lambda numbers, got: "Judged.")
+    for exercise in (largest, judged(largest.reference)):
+        result = check(exercise, later)
+        assert "is `async`" in result.message
+        assert result.printed == ""
+    gc.collect()
+    assert list(recwarn) == []
+
+
+def _bombs() -> list[Any]:
+    """Attempts that leave the kernel as soon as anybody looks at their type. They are
+    made in here, because pytest looks at everything in a module."""
+
+    def leave(*looked: object) -> Any:
+        sys.exit("looked at")
+
+    exits = type("Exits", (type,), {"__getattribute__": leave})
+    bomb = exits("Bomb", (), {"__class__": property(leave)})
+    error = type("BombError", (Exception,), {"__class__": property(leave)})
+
+    def returns(numbers: list[int]) -> Any:
+        return bomb()
+
+    def raises(numbers: list[int]) -> int:
+        raise error
+
+    kinds = {"__class__": property(leave), "__call__": lambda self, numbers: 7}
+    return [bomb, bomb(), exits("Callable", (), kinds)(), returns, raises]
+
+
+@pytest.mark.parametrize("number", range(5))
+def test_nobody_leaves_by_way_of_a_type(number: int) -> None:
+    for exercise in (largest, table):
+        try:
+            result = repr(check(exercise, _bombs()[number]))
+        except SystemExit:
+            result = "it left"  # and pytest would look, and leave as well
+        assert "not yet" in result
+        assert "fault of the course" not in result
+
+
+def test_a_method_finds_the_stand_ins_as_well() -> None:
+    class Solver:
+        def solve(self, numbers: list[int]) -> int:
+            return sum(count())
+
+    assert "still running" in check(largest, Solver().solve).message
+
+
+def test_a_function_wrapped_in_itself_is_judged_like_any_other() -> None:
+    def wrapped(numbers: list[int]) -> int:
+        return numbers[99]
+
+    wrapped.__wrapped__ = wrapped  # type: ignore[attr-defined]
+    assert "`return numbers[99]`" in check(largest, wrapped).message
+
+
 def test_a_crash_names_the_learners_own_line() -> None:
     line = _crashes.__code__.co_firstlineno + 1
     assert f"line {line}," in check(largest, _crashes).message
@@ -443,33 +572,16 @@ def test_a_judge_decides_in_place_of_the_reference() -> None:
     def judged(got: object) -> str | None:
         return None if isinstance(got, int) and got > 10 else f"{got} is not over 10."
 
-    task = exercise(
-        "t-judged",
-        title="Over ten",
-        difficulty=3,
-        minutes=1,
-        hints=("a", "b"),
-        why="It is.",
-        judge=judged,
-    )(lambda: 11)
-    assert check(task, 12).status is CheckStatus.RIGHT
-    assert check(task, 3).message == "3 is not over 10."
+    over_ten = task("t-judged", judge=judged)(lambda: 11)
+    assert check(over_ten, 12).status is CheckStatus.RIGHT
+    assert check(over_ten, 3).message == "3 is not over 10."
 
 
 def test_a_fault_of_the_course_is_not_blamed_on_the_learner() -> None:
     def broken(numbers: list[int]) -> int:
         raise OSError("no such file")
 
-    task = exercise(
-        "t-broken",
-        title="Broken",
-        difficulty=1,
-        minutes=1,
-        hints=("a", "b"),
-        why="",
-        cases=_numbers,
-    )(broken)
-    result = check(task, max)
+    result = check(task("t-broken", cases=_numbers)(broken), max)
     assert not result
     assert "not yours" in result.message
 
@@ -485,7 +597,33 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 
 def test_two_hints_are_required() -> None:
     with pytest.raises(ValueError, match="needs two hints"):
-        Exercise("x", "X", 1, 1, ("only one", " "), "", reference=lambda: 1)
+        task("x", hints=("only one", " "))
+
+
+def test_two_exercises_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lessons = [SimpleNamespace(one=task("a")), SimpleNamespace(two=task("a"))]
+    monkeypatch.setattr("classroom.exercise.modules_of", lambda package: lessons)
+    with pytest.raises(ValueError, match="two exercises are called 'a'"):
+        all_exercises()
+
+
+def test_an_exercise_needs_its_reference() -> None:
+    result = check(task("t-bare"), 3)
+    assert "decorates its reference" in result.message
+
+
+def test_a_name_of_another_kind_is_a_message_without_an_address() -> None:
+    result = check(largest.reference, "t-largest")  # type: ignore[arg-type]
+    assert "no exercise called <function largest" in result.message
+    assert "0x" not in result.message
+    assert "no exercise called [3]" in hint([3]).text  # type: ignore[arg-type]
+
+
+def test_a_name_without_end_is_shortened() -> None:
+    name = "03-" + "x" * 100_000
+    for card in (check(name, 1), hint(name)):
+        assert len(repr(card)) < 1000
+        assert "There is no exercise called '03-xxx" in repr(card)
 
 
 # --- the exercises of the lessons -----------------------------------------------------
@@ -512,6 +650,34 @@ def test_junk_does_not_solve_an_exercise(task: Exercise) -> None:
 @pytest.mark.parametrize("task", FUNCTIONS, ids=lambda task: task.name)
 def test_every_case_of_an_exercise_makes_sense(task: Exercise) -> None:
     assert all(task.makes_sense(case) for case in task.draw(5))
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        (([7, 7, 5], 4, 1), "no block twice"),
+        (([7, 0, 5], 4, 1), "from 1 on"),
+        (([7, -2, 5], 4, 1), "from 1 on"),
+        (([7, 2, 5], 4, 12), "no answer there"),
+        (([7, 2, 5], 4, -1), "no answer there"),
+        (([7, 2, 5], 4, HUGE), "no answer there"),
+        (([7, 2], 1, 1), "leaves the table: slot 8 is outside"),
+        (([7, 2, 5], 4, 0), "no harm: both formulas give slot 28"),
+        (([HUGE], 1, 0), "no harm: both formulas give slot a very large number"),
+        (([7], 4, 1), "the bug is loud"),
+        (([7, 2, 5], 4, 1), "Your case reads"),
+    ],
+    ids=range(11),
+)
+def test_a_silent_bug_is_a_case_that_can_be(case: object, says: str) -> None:
+    assert says in check("03-silent-bug", case).message
+
+
+@pytest.mark.parametrize("answer", [[], [("x", 99)]])
+def test_the_smallest_case_of_the_way_back_has_a_table(answer: object) -> None:
+    case = check("03-way-back", lambda *case: answer).case
+    assert case is not None
+    assert re.search(r"\[\d", case), case
 
 
 def test_there_are_exercises() -> None:
@@ -541,7 +707,7 @@ def test_hints_come_one_at_a_time() -> None:
     assert (first.number, first.text) == (1, "Look at each.")
     assert (second.number, second.text) == (2, "`max` knows.")
     assert third.number == fourth.number == 0
-    assert "That is all; the solution is in `notebooks/solutions" in third.text
+    assert "That is all; the solution is in `notebooks/solutions`." in third.text
     assert hint(table).number == 1, "each exercise counts for itself"
 
 
@@ -549,7 +715,9 @@ def test_a_hint_for_a_lesson_names_its_solution() -> None:
     task = REGISTERED[0]
     for _ in range(2):
         hint(task)
-    assert f"notebooks/solutions/{task.lesson}" in hint(task.name).text
+    named = re.search(r"`(notebooks/solutions/.*?)`", hint(task.name).text)
+    assert named is not None
+    assert (Path(__file__).resolve().parent.parent / named[1]).is_file()
 
 
 def test_a_hint_for_an_unknown_name_is_a_message() -> None:
@@ -642,7 +810,7 @@ def test_the_manager_is_asked_only_after_the_lock() -> None:
     assert (answer.asked, p.locked, p.right) == (0, False, None)
     p.lock(3)
     assert (answer.asked, p.locked, p.right) == (1, True, False)
-    assert "Not yet." in p.html()
+    assert "Not this time." in p.html()
 
 
 def test_a_real_manager_marks_the_guess() -> None:
@@ -696,6 +864,13 @@ def test_nonsense_leaves_the_question_open(raw: str) -> None:
     assert (p.locked, answer.asked) == (False, 0)
     assert p.message
     assert p.lock(2).right
+
+
+@pytest.mark.parametrize("guess", [{3, "a"}, HUGE, [HUGE], RudeError()], ids=range(4))
+def test_a_guess_without_a_text_leaves_the_question_open(guess: object) -> None:
+    p = predict("p", "?", lambda: 2, guess=guess)
+    assert not p.locked
+    assert p.message.startswith("This can't be read as an answer")
 
 
 @pytest.mark.parametrize("guess", [[3, 1], (3, 1), "3 1"])
@@ -863,6 +1038,19 @@ def test_the_summary_counts() -> None:
     assert "2 of 3 locked, 1 right" in summary._repr_html_()
 
 
+def test_the_summary_says_how_long_it_is_kept() -> None:
+    for card in (repr(progress()), progress("03")._repr_html_()):
+        assert "ept until the kernel restarts" in card
+
+
+@pytest.mark.parametrize("lesson", [[], 3, "99", "x" * 100_000])
+def test_the_summary_of_no_lesson_names_the_lessons(lesson: Any) -> None:
+    note = progress(lesson).note
+    assert note.startswith("There is no lesson ")
+    assert "'00', '03'" in note
+    assert len(note) < 200
+
+
 def test_what_was_right_once_stays_right() -> None:
     check(table, [1, 2])
     check(table, [9])
@@ -887,6 +1075,21 @@ def test_nothing_is_written_unless_asked(
     assert other.hints == {"t-table": 1}
 
 
+def test_what_is_loaded_is_shown(tmp_path: Path) -> None:
+    p = predict("p", "?", lambda: 2, guess=2)
+    progress.save(tmp_path / "p.json")
+    progress.reset()
+    progress.load(tmp_path / "p.json")
+    assert "Right." in p.html()
+
+
+def _saved(predictions: str = "{}", exercises: str = "{}", hints: str = "{}") -> str:
+    return (
+        f'{{"format": "blockmgr-progress/1", "predictions": {predictions}, '
+        f'"exercises": {exercises}, "hints": {hints}}}'
+    )
+
+
 OTHER = '{"format": "x/1", "predictions": {}, "exercises": {}, "hints": {"a": 1}}'
 
 
@@ -900,7 +1103,17 @@ OTHER = '{"format": "x/1", "predictions": {}, "exercises": {}, "hints": {"a": 1}
         '{"format": "blockmgr-progress/1"}',
         '{"format": 3}',
         "\x00",
+        "[" * 100_000,
+        _saved(hints='{"00-forge": -5}'),
+        _saved(hints='{"00-forge": 3}'),
+        _saved(hints='{"00-forge": 1e400}'),
+        _saved(hints='{"00-forge": "1"}'),
+        _saved(predictions='{"p": [3, true]}'),
+        _saved(predictions='{"p": ["3", "yes"]}'),
+        _saved(exercises='{"e": [3, "right"]}'),
+        _saved(exercises='{"e": ["00", "perfect"]}'),
     ],
+    ids=range(16),
 )
 def test_a_file_that_is_no_progress_file_changes_nothing(
     tmp_path: Path, text: str
@@ -916,3 +1129,54 @@ def test_a_file_that_is_no_progress_file_changes_nothing(
 def test_a_place_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     assert progress.save(tmp_path / "file" / "progress.json").startswith("Not saved: ")
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "progress.json"
+    progress.save(target)
+    before = target.read_text(encoding="utf-8")
+
+    def full(path: Path, text: str, **more: Any) -> int:
+        with path.open("w", encoding="utf-8") as file:
+            file.write(text[:5])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    predict("p", "?", lambda: 2, guess=2)
+    assert progress.save(target).startswith("Not saved: No space left")
+    assert target.read_text(encoding="utf-8") == before
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    for path, place in (("~/x.json", "x.json"), (None, ".blockmgr/progress.json")):
+        assert progress.save(path) == f"Saved to {tmp_path / place}."
+        assert progress.load(path) == f"Loaded from {tmp_path / place}."
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("path", ["\0", "x\ud800", 5, b"x.json", "", "~no such user/x"])
+def test_a_path_that_is_none_is_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert progress.save(path).startswith("Not saved: ")
+    said = progress.load(path)
+    assert said.startswith("Not loaded: ")
+    said.encode()  # it can be shown
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_only_ordinary_files_are_read_and_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)  # reading it, or /dev/zero, would never end
+    assert "is not a progress file" in progress.load(pipe)
+    assert "no ordinary file" in progress.save(pipe)
+    assert pipe.is_fifo()

@@ -7,12 +7,18 @@ import runpy
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
 
 from classroom import predict, progress
-from classroom.questions import UnknownQuestion, all_questions, find_question
+from classroom.questions import (
+    Question,
+    UnknownQuestion,
+    all_questions,
+    find_question,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -55,6 +61,14 @@ def test_a_question_is_asked_by_its_name(name: str) -> None:
 def test_an_unknown_name_gets_the_nearest_one() -> None:
     with pytest.raises(UnknownQuestion, match="'00-nine-tokens'"):
         predict("00-nine-token", answer=lambda: 3)
+
+
+def test_two_questions_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = Question("1 + 1?", "Two."), Question("1 + 2?", "Three.")
+    lessons = [SimpleNamespace(QUESTIONS={"a": q}) for q in (first, second)]
+    monkeypatch.setattr("classroom.questions.modules_of", lambda package: lessons)
+    with pytest.raises(ValueError, match="two questions are called 'a'"):
+        all_questions()
 
 
 def test_a_prediction_needs_something_to_ask() -> None:

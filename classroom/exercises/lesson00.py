@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import random
 
-from blockmgr import BlockManager, SequenceView, Snapshot, audit
+from blockmgr import BlockManager, Snapshot, audit
 from classroom.chats import serve
-from classroom.exercise import exercise
+from classroom.exercise import Exercise
+from classroom.same import shown
 from classroom.shrink import Case
 
 FORGED = "ref counts = table entries"
 """The invariant that exercise 3 breaks, by the name that the audit gives it."""
 
 
-@exercise(
+@Exercise(
     "00-queue-by-hand",
     title="The queue after Finn",
     difficulty=1,
@@ -37,7 +38,7 @@ def _lengths(rng: random.Random) -> Case:
     return rng.randint(1, 200), rng.choice([1, 2, 4, 8, 16, 32])
 
 
-@exercise(
+@Exercise(
     "00-blocks-needed",
     title="How many blocks?",
     difficulty=1,
@@ -76,19 +77,13 @@ def _judge_forgery(snapshot: Snapshot, got: object) -> str | None:
     if broken == [FORGED]:
         return None
     named = ", ".join(f"`{name}`" for name in broken) or "nothing at all"
-    return f"For a state with {_tables(snapshot)} your forgery breaks {named}."
+    return (
+        f"From `ref_cnt={snapshot.ref_cnt}` your forgery makes "
+        f"`ref_cnt={shown(got.ref_cnt)}`, and that breaks {named}."
+    )
 
 
-def _tables(snapshot: Snapshot) -> str:
-    rows = [f"{view.seq_id}: {list(view.block_table)}" for view in _views(snapshot)]
-    return "the tables " + ", ".join(rows)
-
-
-def _views(snapshot: Snapshot) -> list[SequenceView]:
-    return list(snapshot.sequences.values())
-
-
-@exercise(
+@Exercise(
     "00-forge",
     title="Break exactly one rule",
     difficulty=2,
@@ -111,7 +106,29 @@ def forge(snapshot: Snapshot) -> Snapshot:
     return snapshot._replace(ref_cnt=tuple(counts))
 
 
-@exercise(
+AMPLE = 60
+"""Blocks with which nobody can have to wait: more than all six chats ever hold."""
+
+
+def _judge_smallest(got: object) -> str | None:
+    if type(got) is not int or got < 2:
+        return "A whole number of at least 2: the null block, and one to use."
+    step = None if got > AMPLE else _first_wait(got)
+    if step is not None:
+        return f"With `num_blocks={got}` somebody has to wait, in step {step}."
+    if got > AMPLE or _first_wait(got - 1) is None:
+        size = shown(got)
+        return f"With `num_blocks={size}` nobody waits. With a smaller one neither."
+    return None
+
+
+def _first_wait(num_blocks: int) -> int | None:
+    log, _ = serve(num_blocks=num_blocks)
+    waits = (n for n, event in enumerate(log, start=1) if event.status != "OK")
+    return next(waits, None)
+
+
+@Exercise(
     "00-smallest-pool",
     title="The smallest pool without waiting",
     difficulty=2,
@@ -121,10 +138,8 @@ def forge(snapshot: Snapshot) -> Snapshot:
         "Try sizes from 2 up and stop at the first in which every status is OK.",
     ),
     why="With one block less, somebody finds the queue empty at the busiest moment.",
+    judge=_judge_smallest,
 )
 def smallest_pool() -> int:
     """Run the six chats in larger and larger pools until nobody waits."""
-    size = 2
-    while any(event.status != "OK" for event in serve(num_blocks=size)[0]):
-        size += 1
-    return size
+    return next(size for size in range(2, AMPLE) if _first_wait(size) is None)

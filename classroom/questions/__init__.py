@@ -6,10 +6,9 @@ guess. The cell holds what answers the question: a few lines that ask the real m
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import pkgutil
 from typing import NamedTuple
+
+from classroom.lookup import by_name, modules_of, pick
 
 
 class Question(NamedTuple):
@@ -32,18 +31,10 @@ class UnknownQuestion(LookupError):
 
 def all_questions() -> dict[str, Question]:
     """Every question of every lesson, by name, in the order of the lessons."""
-    found: dict[str, Question] = {}
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        found |= module.QUESTIONS
-    return found
+    lessons = modules_of(__name__)
+    return by_name("question", (q for one in lessons for q in one.QUESTIONS.items()))
 
 
 def find_question(name: str) -> Question:
     """The question of this name; raises `UnknownQuestion`."""
-    known = all_questions()
-    if name in known:
-        return known[name]
-    near = difflib.get_close_matches(str(name), known, n=1)
-    advice = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
-    raise UnknownQuestion(f"no question is called {name!r}: {advice}")
+    return pick("question", name, all_questions(), UnknownQuestion)

@@ -22,7 +22,7 @@ QUESTIONS = {
     "00-who-is-preempted": Question(
         "Later Ada needs a block and none is free. Ada came first, then Ben, Cleo and "
         "Dev. Who has to give his or her blocks back?",
-        "The one who came last. Those who came first are closest to their end.",
+        "First come, first served: the one who came last gives way.",
         choices=("Ada", "Ben", "Cleo", "Dev"),
     ),
     "00-after-the-last": Question(

@@ -22,8 +22,8 @@ QUESTIONS = {
         "9 // 4 = 2 and 9 % 4 = 1: slot 1 of the block that stands third in the table.",
     ),
     "03-which-appends": Question(
-        "`r0` has 3 tokens and gets 7 more, one by one. At which lengths, counted "
-        "*before* the step, does it take a new block? Write them as a list.",
+        "`r0` has 3 tokens and gets 7 more, one by one. Which lengths, counted before "
+        "the step, make it take a new block? Write them as a list.",
         "When the length is a multiple of 4, the last block is full and the next token "
         "needs a new one.",
         kind="block set",
