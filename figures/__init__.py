@@ -8,9 +8,7 @@ To read it, begin with what everything draws with: `theme.py` (colours), `words.
 (text made safe and measured), `scene.py` (what a picture has to say). Then a block map:
 `layout.py`, `marks.py`, `draw_*.py`, `lines.py`, and `svg.py`, which puts it together.
 Then what shows it: `page.py`, `still.py`, `stage.py` (widgets), `blockmap.py`,
-`film.py` and `player.py`. An address has the same parts under its own names:
-`addressing.py` (the numbers), `address_layout.py` to `address_svg.py` (the picture),
-`address.py` (the widget).
+`film.py` and `player.py`. `address/` has the same parts for an address.
 """
 
 from __future__ import annotations

@@ -7,20 +7,13 @@ from blockmgr.events import Event, EventLog, Snapshot
 from figures.film import Film, Frame
 from figures.page import page, repr_of
 from figures.scene import Plan
-from figures.stage import Stage
+from figures.stage import Stage, shell
 from figures.svg import block_map
 from figures.text import SUMMARY, state_tables
 from figures.words import Labels, esc
 
 Source = BlockManager | EventLog | Snapshot
 """What can be drawn: a manager (its state now), a recorded run, or one state."""
-
-_SHELL = (
-    "<div data-part='say' aria-live='polite'></div>"
-    "<div data-part='error' role='alert'></div>"
-    "<div data-part='picture'></div>"
-    f"<details><summary>{SUMMARY}</summary><div data-part='tables'></div></details>"
-)
 
 
 def latest(source: Source, labels: Labels, at: int | None = None) -> tuple[Frame, Plan]:
@@ -57,7 +50,7 @@ class BlockMap(Stage):
     def __init__(
         self, source: Source, *, labels: Labels = None, selected: str = ""
     ) -> None:
-        super().__init__(_SHELL)
+        super().__init__(shell(SUMMARY))
         self.labels = labels
         self.source = source
         self._frame, plan = latest(source, labels)

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from blockmgr.block import NULL_BLOCK_ID
 from figures.scene import Scene
-from figures.words import plural
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+from figures.words import listed, plural
 
 
 def block_caption(scene: Scene, block_id: int) -> str:

@@ -12,12 +12,13 @@ from figures.captions import block_caption
 from figures.keys import block_key
 from figures.layout import (
     CELL_HEIGHT,
+    LEFT,
     MARGIN,
     Grid,
 )
 from figures.marks import Mark
 from figures.scene import Scene
-from figures.words import clip, esc, plural, visible, width
+from figures.words import clip, esc, named, plural, width
 
 BAND = 19  # height of the owners' band in a block
 
@@ -29,7 +30,7 @@ def draw_pool(scene: Scene, mark: Mark, pool: Grid) -> Iterator[str]:
         "Pool",
         f"{s.num_used} of {s.num_usable}",
         "blocks in use",
-        f"{plural(s.block_size, 'slot')} each",
+        *slots_each(s.block_size),
     )
     yield mark.fixed("pool", pool.top, words)
     for block_id in range(s.num_blocks):
@@ -43,6 +44,14 @@ def heading(title: str, *notes: str) -> str:
         for i, note in enumerate(notes, start=1)
     )
     return f"<text class='head' x='{MARGIN}' y='16'>{title}</text>{lines}"
+
+
+def slots_each(block_size: int) -> tuple[str, ...]:
+    """The block size as notes no wider than their column."""
+    text = f"{plural(block_size, 'slot')} each"
+    if width(text) <= LEFT - MARGIN - 4:
+        return (text,)
+    return clip(f"{block_size:,}", LEFT - MARGIN - 4), "slots each"
 
 
 def _block(scene: Scene, mark: Mark, pool: Grid, block_id: int) -> str:
@@ -127,7 +136,7 @@ def short_names(owners: tuple[str, ...], room: float) -> tuple[str, ...]:
     """What to call the sharers of a block in `room` px each: their names, else the one
     sign at the end or at the beginning that tells them apart, else nothing."""
     if all(width(name, 13, bold=True) <= room - 2 for name in owners):
-        return tuple(map(visible, owners))
+        return tuple(map(named, owners))
     if len(owners) == 1:
         return (clip(owners[0], room - 4, 13, bold=True),)
     firsts = Counter(name[:1] for name in owners)

@@ -23,10 +23,9 @@ from figures.layout import (
 )
 from figures.marks import Mark, group
 from figures.scene import Scene
-from figures.words import clip, esc, plural, token_texts, tooltip, width
+from figures.words import clip, esc, fitted, plural, token_texts, width
 
 TAG = LEFT - MARGIN - 10  # width of a name tag
-_NARROWEST = 0.8  # a token may be squeezed to this share of its width, then it is cut
 
 
 def draw_row(scene: Scene, mark: Mark, shape: BoxShape, row: Row) -> Iterator[str]:
@@ -49,10 +48,10 @@ def _tag(
 ) -> str:
     name = clip(row.seq_id, TAG - 16, 15, bold=True)
     middle = shape.height / 2
-    tokens = plural(len(view.token_ids), "token")
+    tokens = _count(len(view.token_ids))
     text = (
         f"<text class='name' x='10' y='{middle - 3}'>{esc(name)}</text>"
-        f"<text x='10' y='{middle + 15}'>{clip(tokens, TAG - 16)}</text>"
+        f"<text x='10' y='{middle + 15}'>{tokens}</text>"
     )
     if shape.height == STRIP_HEIGHT or not view.block_table:
         text = f"<text class='name' x='10' y='{middle + 5}'>{esc(name)}</text>"
@@ -70,6 +69,12 @@ def _tag(
         f"<path class='stripe' d='M8 {shape.height - 5}h{TAG - 16}'/>"
         f"{text}",
     )
+
+
+def _count(tokens: int) -> str:
+    """How many tokens, as a whole number in any case."""
+    forms = (plural(tokens, "token"), f"{tokens:,} tok.", f"{tokens:,}")
+    return next((text for text in forms if width(text) <= TAG - 16), forms[-1])
 
 
 def _box(
@@ -155,26 +160,8 @@ def _cells(shape: BoxShape, first: int, last: int, classes: str) -> str:
 
 
 def _token(text: str, x: float, y: float, room: float) -> str:
-    """A token in its slot: as it is, a little squeezed, or cut with a tooltip."""
-    shown = _shown_token(text)
-    wide = width(shown)
-    squeeze, hint = "", ""
-    if wide > room / _NARROWEST:
-        shown = clip(shown, room / _NARROWEST)
-        hint = f"<title>{tooltip(text)}</title>"
-    if width(shown) > room:
-        squeeze = f" textLength='{room:.1f}' lengthAdjust='spacingAndGlyphs'"
-    return f"<text class='tok' x='{x:.1f}' y='{y}'{squeeze}>{esc(shown)}{hint}</text>"
-
-
-def _shown_token(text: str) -> str:
-    """White space alone would be an empty slot: show it."""
-    short = text[:500]
-    if short.strip():
-        return short
-    return (
-        "".join({" ": "␣", "\n": "⏎", "\t": "⇥"}.get(c, "␣") for c in short[:8]) or "∅"
-    )
+    squeeze, inside = fitted(text, room)
+    return f"<text class='tok' x='{x:.1f}' y='{y}'{squeeze}>{inside}</text>"
 
 
 def _gauge(shape: BoxShape, filled: int, size: int) -> str:

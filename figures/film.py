@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from blockmgr.events import Event, EventLog, Snapshot
+from figures.layout import NO_ROOM, Room
 from figures.scene import Plan
 from figures.sentences import describe
+from figures.svg import room_of
 from figures.words import Labels
+
+MOST_MEASURED = 400
+"""Frames whose size is looked up before a run is shown."""
 
 FIRST_SENTENCE = "The start of the record: nothing has happened yet."
 
@@ -39,6 +44,7 @@ class Film:
         self._states = [log.initial]
         self._plan = Plan()
         self._planned = -1  # length of the log that the plan was made for
+        self._room: tuple[Plan | None, Room] = None, NO_ROOM
 
     def __len__(self) -> int:
         """Number of frames: the events, and the start."""
@@ -50,6 +56,25 @@ class Film:
         if self._planned != len(self.log):
             self._plan, self._planned = Plan.of(self.log), len(self.log)
         return self._plan
+
+    @property
+    def room(self) -> Room:
+        """Room for the rows and the queue of every frame."""
+        plan, room = self.plan, NO_ROOM
+        if self._room[0] is not plan:
+            for step in self._looked_at():
+                f = self.frame(step)
+                room = room.joined(room_of(f.after, f.event, f.before, plan))
+            self._room = plan, room
+        return self._room[1]
+
+    def _looked_at(self) -> range:
+        """Every step; of a long run enough of them to know it."""
+        return range(0, len(self), 1 + len(self) // MOST_MEASURED)
+
+    def longest_sentence(self) -> str:
+        """The one that needs most room on the page."""
+        return max(map(self.sentence, self._looked_at()), key=len)
 
     def state(self, step: int) -> Snapshot:
         """The state after `step` events. Raises `IndexError` if there is none."""

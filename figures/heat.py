@@ -11,7 +11,7 @@ from itertools import groupby
 
 from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.events import SequenceView
-from figures.draw_pool import heading
+from figures.draw_pool import heading, slots_each
 from figures.layout import LEFT, ROOM, Row
 from figures.scene import Scene
 from figures.words import clip, plural
@@ -30,7 +30,7 @@ def _field(num_blocks: int) -> tuple[int, int]:
 
 def heat_height(num_blocks: int) -> float:
     """Height of the whole strip."""
-    return max(_SCALE + _strip_height(num_blocks), 76)
+    return max(_SCALE + _strip_height(num_blocks), 94)
 
 
 def _strip_height(num_blocks: int) -> int:
@@ -46,7 +46,7 @@ def draw_heat(scene: Scene, top: float) -> Iterator[str]:
         "Pool",
         f"{s.num_used:,} of",
         f"{s.num_usable:,} in use",
-        f"{plural(s.block_size, 'slot')} each",
+        *slots_each(s.block_size),
     )
     yield f"<g transform='translate(0 {top:g})'>{words}</g>"
     yield (

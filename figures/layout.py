@@ -75,6 +75,23 @@ class BoxShape:
     """Whether a slot has room for its token."""
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Room that all frames of a run keep: then pool and queue stand still in them."""
+
+    pool: float = 0.0
+    """Where the pool begins, at least."""
+    queue: float = 0.0
+    """Height of the free queue, at least."""
+
+    def joined(self, other: Room) -> Room:
+        """Room for both."""
+        return Room(max(self.pool, other.pool), max(self.queue, other.queue))
+
+
+NO_ROOM = Room()
+
+
 def in_detail(scene: Scene) -> bool:
     """Whether every block is drawn by itself."""
     return scene.snapshot.num_blocks <= DETAIL_UP_TO

@@ -8,6 +8,7 @@ by keyboard: one stop for the whole picture, arrows inside it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from figures.scene import Scene
@@ -64,6 +65,16 @@ class Mark:
         """Headings and the like: they move along, and are about no block."""
         start = f"<g id='{self.prefix}-{name}' transform='translate({x:g} {y:g})'>"
         return f"{start}{content}</g>"
+
+
+def checked(prefix: str | None) -> str | None:
+    """The prefix, if ids can begin so: inside of `url(#...)` only plain names work."""
+    if prefix and not re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", prefix):
+        raise ValueError(
+            "prefix must begin with a letter and hold only letters, digits, - and _; "
+            f"got {prefix!r}"
+        )
+    return prefix
 
 
 def group(start: str, content: str) -> str:

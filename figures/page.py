@@ -7,43 +7,41 @@ nothing in it can run. It still follows the page's light or dark.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 
 from blockmgr.events import Event, Snapshot
 from figures.captions import summary
 from figures.layout import WIDTH
 from figures.scene import scene
 from figures.text import state_details
-from figures.theme import MIN_SCALE
+from figures.theme import BAD, GOOD, MIN_SCALE, TOKENS
 from figures.words import Labels, esc, plural
 
 # JupyterLab's and VS Code's pages have a theme of their own, which a picture in an
 # <img> does not see. Pages that strip styles lose nothing else.
-_STYLE = (
+STYLE = (
     "<style>:is([data-jp-theme-light=false],.vscode-dark) .kvpage img"
     "{color-scheme:dark}"
     ":is([data-jp-theme-light=true],.vscode-light) .kvpage img{color-scheme:light}"
-    ".kvpage .kvaudit{border-left:4px solid #3f9567;padding:4px 12px;margin:6px 0}"
-    ".kvpage .bad{border-color:#d55e00}</style>"
+    ".kvroom::-webkit-scrollbar{height:12px}"
+    f".kvroom::-webkit-scrollbar-thumb{{background:{TOKENS['edge'][1]};"
+    "border-radius:6px}"
+    f".kvpage .kvaudit{{border-left:4px solid {GOOD};padding:4px 12px;margin:6px 0}}"
+    f".kvpage .bad{{border-color:{BAD}}}</style>"
 )
-_START = "data:image/svg+xml;base64,"
 
 
-def image(svg: str, alt: str) -> str:
-    """An `<img>` that holds `svg`. It shrinks with the page until text gets small."""
+def image(svg: str, alt: str, width: int = WIDTH, widest: int | None = None) -> str:
+    """An `<img>` that holds `svg`, `width` px wide. It grows with its page up to
+    `widest` (no further than `width` without it), and shrinks until text gets small."""
     data = b64encode(svg.encode("utf-8")).decode("ascii")
-    least = int(WIDTH * MIN_SCALE)
+    least, most = int(width * MIN_SCALE), widest or width
     return (
-        f"<div style='overflow-x:auto'><img alt='{esc(alt)}' width='{WIDTH}' "
-        f"style='display:block;width:100%;max-width:{WIDTH}px;min-width:{least}px;"
-        f"height:auto;margin:0' src='{_START}{data}'/></div>"
+        f"<div class='kvroom' style='overflow-x:auto' tabindex='0' role='group' "
+        f"aria-label='picture'><img alt='{esc(alt)}' width='{width}' "
+        f"style='display:block;width:100%;max-width:{most}px;min-width:{least}px;"
+        f"height:auto;margin:0' src='data:image/svg+xml;base64,{data}'/></div>"
     )
-
-
-def svg_of(html: str) -> str:
-    """The SVG inside a page that `image` wrote: for tests and for saving it."""
-    data = html.partition(_START)[2].partition("'")[0]
-    return b64decode(data).decode("utf-8")
 
 
 def page(
@@ -54,12 +52,18 @@ def page(
     labels: Labels = None,
     tables: bool = True,
     more: str = "",
+    width: int = WIDTH,
+    widest: int | None = None,
 ) -> str:
-    """Sentence, picture, `more` HTML and the text alternative of `snapshot`."""
+    """Sentence, picture, `more` HTML and the text alternative of `snapshot`.
+
+    `width` and `widest` are those of `image`.
+    """
     alt = " ".join(filter(None, (sentence, summary(scene(snapshot)))))
     say = f"<p class='kvsay'><b>{esc(sentence)}</b></p>" if sentence else ""
     details = state_details(snapshot, labels) if tables else ""
-    return f"<div class='kvpage'>{_STYLE}{say}{image(svg, alt)}{more}{details}</div>"
+    shown = image(svg, alt, width, widest)
+    return f"<div class='kvpage'>{STYLE}{say}{shown}{more}{details}</div>"
 
 
 def repr_of(snapshot: Snapshot, event: Event | None = None) -> str:

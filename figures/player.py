@@ -10,9 +10,11 @@ import traitlets
 from blockmgr import BlockManager
 from blockmgr.events import EventLog
 from figures.film import Film, Frame
+from figures.layout import NO_ROOM
+from figures.legend import legend_details
 from figures.page import page
 from figures.panel import audit_panel
-from figures.stage import Stage
+from figures.stage import Stage, shell
 from figures.svg import block_map
 from figures.text import SUMMARY, state_tables
 from figures.words import Labels, esc
@@ -29,7 +31,7 @@ _BUTTONS = (
 )
 
 
-def _shell() -> str:
+def _bar() -> str:
     buttons = "".join(
         f"<button type='button' data-act='{act}' aria-label='{name}' title='{name}'>"
         f"{sign}</button>"
@@ -45,11 +47,6 @@ def _shell() -> str:
         "<input type='range' data-act='step' min='0' value='0' aria-label='step'>"
         "<span class='count' data-part='count'></span>"
         f"<label>speed <select data-act='speed'>{speeds}</select></label></div>"
-        "<div data-part='say' aria-live='polite'></div>"
-        "<div data-part='error' role='alert'></div>"
-        "<div data-part='picture'></div>"
-        "<div data-part='audit'></div>"
-        f"<details><summary>{SUMMARY}</summary><div data-part='tables'></div></details>"
     )
 
 
@@ -79,7 +76,8 @@ class Player(Stage):
         self.film = Film(_log_of(source), labels)
         opening = self.film.frame(at or 0).step
         self._still = self.film.fullest() if at is None else opening
-        super().__init__(_shell())
+        extra = f"<div data-part='audit'></div>{legend_details()}"
+        super().__init__(shell(SUMMARY, _bar(), extra, stays=True))
         self.step = opening
         self.observe(self._changed, names=["step", "speed", "playing"])
         self.draw()
@@ -149,6 +147,7 @@ class Player(Stage):
         parts = {
             "count": f"step {self.step} of {len(self.film) - 1}",
             "say": esc(frame.sentence),
+            "space": esc(self.film.longest_sentence()),
             "picture": self.svg(frame, prefix=self.prefix, interactive=True),
             "audit": audit_panel(frame.after),
             "tables": state_tables(frame.after, self.film.labels),
@@ -187,6 +186,7 @@ class Player(Stage):
             plan=self.film.plan,
             prefix=prefix,
             interactive=interactive,
+            room=self.film.room if interactive else NO_ROOM,
         )
 
     def page(self) -> str:
@@ -202,7 +202,7 @@ class Player(Stage):
             frame.after,
             sentence=f"Step {frame.step}: {frame.sentence}",
             labels=self.film.labels,
-            more=audit_panel(frame.after) + list_,
+            more=audit_panel(frame.after) + legend_details() + list_,
         )
 
 

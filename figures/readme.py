@@ -11,34 +11,22 @@ from pathlib import Path
 
 from blockmgr import BlockManager
 from figures.still import picture
+from figures.tokeniser import Words
 from figures.workflow import workflow_svg
 
 DOCS = Path("docs")
 
 
-class _Words:
-    """A toy tokeniser: one token per word, ids in order of appearance."""
-
-    def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
-
-    def __call__(self, text: str) -> list[int]:
-        return [self.ids.setdefault(word, len(self.ids)) for word in text.split()]
-
-    def labels(self) -> dict[int, str]:
-        return {token_id: word for word, token_id in self.ids.items()}
-
-
 def blockmap_svg() -> str:
     """The README's block map: shared, cached, new, partly filled and free blocks."""
-    words = _Words()
+    words = Words()
     manager = BlockManager(num_blocks=12, block_size=4, record=True)
-    manager.allocate("Ada", words("You are kind . What is a page table ?"))
-    manager.allocate("Ben", words("You are kind . Tell me a joke"))
-    manager.allocate("Cleo", words("Name five rivers of Asia"))
+    manager.allocate("Ada", words.encode("You are kind . What is a page table ?"))
+    manager.allocate("Ben", words.encode("You are kind . Tell me a joke"))
+    manager.allocate("Cleo", words.encode("Name five rivers of Asia"))
     manager.free("Cleo")
-    manager.append("Ben", words("Why"))
-    return picture(manager, labels=words.labels(), legend=True, titled=True).svg
+    manager.append("Ben", words.encode("Why"))
+    return picture(manager, labels=words.labels, legend=True, titled=True).svg
 
 
 def main(folder: Path = DOCS) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from blockmgr.events import Cleared, Event, Released, Removed, Snapshot, Stored, Taken
-from figures.words import Labels, isolate, plural, token_name
+from figures.words import Labels, isolate, listed, plural, token_name
 
 
 def describe(event: Event, before: Snapshot, labels: Labels = None) -> str:
@@ -22,12 +22,9 @@ def describe(event: Event, before: Snapshot, labels: Labels = None) -> str:
 
 def blocks(ids: Sequence[int]) -> str:
     """`block 5`, `blocks 5 and 6`, `blocks 5, 6 and 9`."""
-    if len(ids) == 1:
-        return f"block {ids[0]}"
-    if len(ids) > 12:
-        shown = ", ".join(map(str, ids[:11]))
-        return f"blocks {shown} and {len(ids) - 11} more"
-    return f"blocks {', '.join(map(str, ids[:-1]))} and {ids[-1]}"
+    most = 11 if len(ids) > 12 else None
+    what = "block" if len(ids) == 1 else "blocks"
+    return f"{what} {listed(list(map(str, ids)), most)}"
 
 
 def _name(event: Event) -> str:
@@ -43,7 +40,8 @@ def _tokens(event: Event, labels: Labels) -> str:
 
 def _taken(event: Event) -> str:
     """Which blocks were taken, from where, and what they forgot for it."""
-    text = f"took {blocks(event.new)} from the head of the queue"
+    were = "was" if len(event.new) == 1 else "were"
+    text = f"{blocks(event.new)} {were} taken from the head of the queue"
     lost = [pair for c in event.changes if isinstance(c, Taken) for pair in c.evicted]
     if not lost:
         return text
@@ -76,20 +74,18 @@ def _found(event: Event, before: Snapshot) -> str:
     """Where the beginning was found, and what that means for these blocks."""
     revived = [b for b in event.hits if not before.ref_cnt[b]]
     count = plural(len(event.hits) * before.block_size, "token")
-    text = f"its first {count} were found in {blocks(event.hits)}"
+    text = f"the first {count} were found in {blocks(event.hits)}"
     if len(revived) == len(event.hits):
-        them = "it" if len(revived) == 1 else "them"
-        return f"{text}, free but not forgotten, and it takes {them} back into use"
-    if revived:
-        return f"{text}, which it shares now ({blocks(revived)} came out of the queue)"
-    return f"{text}, which it shares now"
+        return f"{text}, free but not forgotten, and back in use now"
+    text += f", which {'is' if len(event.hits) == 1 else 'are'} shared now"
+    return f"{text} ({blocks(revived)} came out of the queue)" if revived else text
 
 
 def _wants(event: Event) -> str:
     """Needed and free, as numbers."""
-    is_are = "is" if event.free == 1 else "are"
+    are, is_are = ("is" if n == 1 else "are" for n in (event.needed, event.free))
     there = f"only {event.free} {is_are} free" if event.free else "none is free"
-    return f"it needs {plural(event.needed, 'free block')} and {there}"
+    return f"{plural(event.needed, 'free block')} {are} needed and {there}"
 
 
 # --- one teller per operation -------------------------------------------------------
@@ -98,12 +94,12 @@ def _wants(event: Event) -> str:
 def _admitted(event: Event, before: Snapshot, opening: str) -> str:
     rest = plural(len(event.token_ids), "token")
     if not event.hits:
-        none = f"{opening} with {rest}: nothing of it was cached, so it"
+        none = f"{opening} with {rest}: nothing of it was cached, so"
         return f"{none} {_taken(event)}.{_stored(event)}"
     found = f"{opening}: {_found(event, before)}"
     if not event.new:
         return f"{found}.{_stored(event)}"
-    return f"{found}; for {rest} more it {_taken(event)}.{_stored(event)}"
+    return f"{found}; for {rest} more, {_taken(event)}.{_stored(event)}"
 
 
 def _refused(event: Event, before: Snapshot, opening: str) -> str:
@@ -135,7 +131,8 @@ def _append(event: Event, before: Snapshot, labels: Labels) -> str:
     keeps = "the token is" if len(event.token_ids) == 1 else "the tokens are"
     why, until = _wants(event), " until there is room"
     if event.status == "NEVER":
-        why = f"it has outgrown the pool of {plural(before.num_usable, 'block')}"
+        pool = plural(before.num_usable, "block")
+        why = f"the pool of {pool} is too small for all tokens so far"
         until = ""
     return (
         f"{opening}, but {why}: {event.status}. No block has changed; "
@@ -158,14 +155,14 @@ def _grown(event: Event, before: Snapshot, opening: str) -> str:
     room = len(table) * before.block_size - held
     if not event.new:
         ids = table[held // before.block_size :]
-        had = "there was room in" if len(ids) != 1 else "there was still room in its"
+        had = "there was room in" if len(ids) != 1 else "there was still room in the"
         where = blocks(ids[:1]) if len(ids) != 1 else f"last block, {ids[0]}"
         return f"{opening}: {had} {where}.{_stored(event)}"
     if room <= 0:
-        full = "its last block was full, so it" if table else "it had no block yet and"
+        full = "the last block was full, so" if table else "there was no block yet, so"
         return f"{opening}: {full} {_taken(event)}.{_stored(event)}"
     some = f"{room} fitted into {blocks(table[held // before.block_size :])}"
-    return f"{opening}: {some}, and for the rest it {_taken(event)}.{_stored(event)}"
+    return f"{opening}: {some}, and for the rest {_taken(event)}.{_stored(event)}"
 
 
 def _free(event: Event, before: Snapshot, labels: Labels) -> str:
@@ -174,7 +171,7 @@ def _free(event: Event, before: Snapshot, labels: Labels) -> str:
 
 def _preempt(event: Event, before: Snapshot, labels: Labels) -> str:
     return (
-        f"{_name(event)} is preempted: it has to wait, and will compute its tokens "
+        f"{_name(event)} is preempted and has to wait; the tokens will be computed "
         f"again{_released(event, before)}"
     )
 
@@ -183,7 +180,7 @@ def _released(event: Event, before: Snapshot) -> str:
     """Where each block went: head, tail, or nowhere because others use it."""
     change = next((c for c in event.changes if isinstance(c, Released)), None)
     if change is None:
-        return ". It held no blocks."
+        return ". No blocks were held."
     parts = []
     if change.head:
         parts.append(
@@ -216,11 +213,7 @@ def _users(event: Event, before: Snapshot, shared: Sequence[int]) -> str:
         for name in before.owners(block_id)
         if name != event.seq_id
     )
-    shown = list(names)[:4]
-    if len(names) > 4:
-        return f"{', '.join(shown)} and {len(names) - 4} more still use"
-    listed = " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
-    return f"{listed} still {'uses' if len(shown) == 1 else 'use'}"
+    return f"{listed(list(names), 4)} still {'uses' if len(names) == 1 else 'use'}"
 
 
 def _reset(event: Event, before: Snapshot, labels: Labels) -> str:

@@ -1,4 +1,4 @@
-"""The style sheet of the block maps, and the pattern they share.
+"""What every picture stands in: its frame, its style sheet, its one pattern.
 
 Only classes and variables stand here: every colour comes from `theme.py`, so that a
 test can look at all of them.
@@ -6,22 +6,61 @@ test can look at all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
-from figures.theme import base_css
+from figures.theme import base_css, owner_rules
+from figures.words import esc
+
+
+def frame(
+    body: str,
+    width: float,
+    height: float,
+    *,
+    name: str,
+    words: str | None,
+    prefix: str,
+    owners: Iterable[int],
+    kind: str = "",
+    css: str = "",
+) -> str:
+    """A whole picture as an SVG string: `body` on its paper, with all it needs.
+
+    `words` tell the picture to those who can't see it. Without them it is interactive:
+    a group whose parts speak for themselves. `owners` are the colours it uses; `kind`
+    and `css` are a class and rules beyond those of a block map.
+    """
+    classes = f"kvfig kvmap {kind}".rstrip()
+    start, told = f"role='group' aria-label='{esc(name)}'", ""
+    if words is not None:
+        start = f"role='img' aria-labelledby='{prefix}-t {prefix}-d'"
+        told = (
+            f"<title id='{prefix}-t'>{esc(name)}</title>"
+            f"<desc id='{prefix}-d'>{esc(words)}</desc>"
+        )
+    return (
+        f"<svg xmlns='http://www.w3.org/2000/svg' class='{classes}' "
+        f"{start} viewBox='0 0 {width:g} {height:g}' width='{width:g}' "
+        f"height='{height:g}'>{told}<style>{map_css()}{css}{owner_rules(owners)}</style>"
+        f"{_HATCH.replace('ID', prefix)}"
+        f"<rect class='paper' width='{width:g}' height='{height:g}' rx='8'/>"
+        f"<g style='--hatched:url(#{prefix}-h)'>{body}</g></svg>"
+    )
 
 
 @lru_cache(maxsize=1)
 def map_css() -> str:
     """The style sheet of every block map but for the owners' colours."""
-    return base_css() + "".join(rule.strip() for rule in _MAP_CSS.splitlines())
+    return base_css() + one_line(_MAP_CSS)
 
 
-def hatch(prefix: str) -> str:
-    """The pattern of a block that is free and still remembered, as `#PREFIX-h`."""
-    return _HATCH.replace("ID", prefix)
+def one_line(css: str) -> str:
+    """Rules without their line ends: they stand in every saved output."""
+    return "".join(rule.strip() for rule in css.splitlines())
 
 
+# The pattern of a block that is free and still remembered, as `#PREFIX-h`.
 _HATCH = (
     "<defs><pattern id='ID-h' width='7' height='7' patternUnits='userSpaceOnUse' "
     "patternTransform='rotate(45)'><rect class='hatch0' width='7' height='7'/>"

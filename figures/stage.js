@@ -25,12 +25,19 @@ function animate(g, before) {
   g.animate(frames, { duration: MOVE, easing: "ease-out" });
 }
 
+// What is wider than its room scrolls, by key too.
+function reach(host) {
+  if (host.scrollWidth > host.clientWidth + 1) host.setAttribute("tabindex", "0");
+  else host.removeAttribute("tabindex");
+}
+
 function placePicture(host, svg) {
   const before = spots(host);
   const focused = host.contains(document.activeElement) && document.activeElement.id;
   host.style.minHeight = `${Math.max(parseFloat(host.style.minHeight) || 0, host.scrollHeight)}px`;
   host.innerHTML = svg;
   host.style.minHeight = "";
+  reach(host);
   if (before.size && !still()) {
     for (const g of host.querySelectorAll("g[id]")) {
       // A cell that is new in the queue comes from where its block stands.
@@ -65,7 +72,7 @@ function neighbour(here, key) {
 // JupyterLab's own keys (`a` for a new cell, `d d` to delete one) stay out. It asks the
 // element that has the focus, so each one that can have it carries the mark.
 function shield(host) {
-  for (const one of host.querySelectorAll("button, input, select, summary, [data-key]"))
+  for (const one of host.querySelectorAll("button, input, select, summary, [data-key], [data-part=picture], .kvroom"))
     one.dataset.lmSuppressShortcuts = "true";
 }
 
@@ -153,9 +160,9 @@ function render({ model, el }) {
 
   // A Player is worked by the same keys wherever the focus is in it.
   function onPlayerKey(event, key) {
-    const inField = event.target.matches("input, select, summary");
+    const inField = event.target.matches("input, select, summary, [data-part=picture], .kvroom");
     const onButton = event.target.matches("button");
-    if (!part("picture") || inField || (onButton && (key === " " || key === "Enter")))
+    if (inField || (onButton && (key === " " || key === "Enter")))
       return false;
     const acts = { ArrowLeft: "back", ArrowRight: "forward", Home: "first", End: "last", " ": "play" };
     if (!acts[key] || !el.querySelector(`[data-act=${acts[key]}]`)) return false;
@@ -173,7 +180,10 @@ function render({ model, el }) {
   for (const [name, hear] of Object.entries(heard)) el.addEventListener(name, hear);
   model.on("change:frame", update);
   update();
+  const sizes = new ResizeObserver(() => reach(part("picture")));
+  sizes.observe(part("picture"));
   return () => {
+    sizes.disconnect();
     clearTimeout(timer);
     model.off("change:frame", update);
     for (const [name, hear] of Object.entries(heard)) el.removeEventListener(name, hear);

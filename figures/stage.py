@@ -1,4 +1,4 @@
-"""What BlockMap and Player have in common: a stage for what Python has drawn.
+"""What all widgets have in common: a stage for what Python has drawn.
 
 One message a step goes to the page, with a number that grows, and it holds everything
 the page shows: the parts (HTML and SVG) and the state of the controls. The page answers
@@ -14,11 +14,47 @@ from typing import Any
 import anywidget
 import traitlets
 
+from figures.theme import CONTROLS, TOKENS, variables
 from figures.words import esc
 
 _HERE = Path(__file__).parent
+_COLOURS = f".kvstage{{{variables('--kv-', TOKENS | CONTROLS)}}}\n"
 
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def shell(
+    summary: str, controls: str = "", extra: str = "", *, stays: bool = False
+) -> str:
+    """The page of a widget, its parts still empty: `controls`, the sentence, the
+    picture, `extra`, and the tables folded away under `summary`. With `stays`, controls
+    and sentence stay in sight while the page scrolls, and the part `space`, which
+    nobody sees, holds the longest sentence: so none moves what stands below."""
+    say = "<div data-part='say' aria-live='polite'></div>"
+    if stays:
+        space = "<div data-part='space' aria-hidden='true'></div>"
+        top = f"<div class='stays'>{controls}<div class='says'>{say}{space}</div></div>"
+    else:
+        top = controls + say
+    return (
+        f"{top}<div data-part='error' role='alert'></div>"
+        "<div data-part='picture' role='group' aria-label='picture'></div>"
+        f"{extra}"
+        f"<details><summary>{summary}</summary><div data-part='tables'></div></details>"
+    )
+
+
+def view_bundle(text: str, html: str, model_id: str | None) -> dict[str, Any]:
+    """What a widget gives a notebook to show: the live view of its model where there
+    is a kernel, else `html`, else `text`."""
+    bundle: dict[str, Any] = {"text/plain": text, "text/html": html}
+    if model_id:
+        bundle[WIDGET_VIEW] = {
+            "version_major": 2,
+            "version_minor": 0,
+            "model_id": model_id,
+        }
+    return bundle
 
 
 class Stage(anywidget.AnyWidget):
@@ -32,7 +68,7 @@ class Stage(anywidget.AnyWidget):
     # Text and not paths: anywidget would watch the files, and hold every widget ever
     # made for it.
     _esm = (_HERE / "stage.js").read_text(encoding="utf-8")
-    _css = (_HERE / "stage.css").read_text(encoding="utf-8")
+    _css = _COLOURS + (_HERE / "stage.css").read_text(encoding="utf-8")
 
     shell = traitlets.Unicode().tag(sync=True)
     frame = traitlets.Dict().tag(sync=True)
@@ -63,7 +99,10 @@ class Stage(anywidget.AnyWidget):
         controls: Mapping[str, Mapping[str, Any]] | None = None,
         tick: int = 0,
     ) -> None:
-        """Send one frame. `tick` asks the page to call back after so many ms."""
+        """Send one frame. `tick` asks the page to call back after so many ms. To a
+        widget that was closed, nothing is sent."""
+        if self.comm is None:
+            return
         self.frame = {
             "n": self.frame.get("n", 0) + 1,
             "parts": {"error": "", **parts},
@@ -89,6 +128,8 @@ class Stage(anywidget.AnyWidget):
         self.place({**old.get("parts", {}), "error": text}, old.get("controls"))
 
     def _heard(self, _widget: object, message: Any, _buffers: object) -> None:
+        if not isinstance(message, Mapping):
+            return  # nothing that our page says
         if message.get("act") == "tick" and message.get("n") != self.frame.get("n"):
             return  # a second view of the same widget ticks too
         self.safely(self.act, str(message.get("act")), message.get("value"))
@@ -101,16 +142,9 @@ class Stage(anywidget.AnyWidget):
     @property
     def prefix(self) -> str:
         """Start of every id: the same for all frames, another for each widget."""
-        return f"k{(self.model_id or 'static')[:10]}"
+        return f"k{(self.model_id if self.comm else 'static')[:10]}"
 
     def _repr_mimebundle_(
         self, **_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        bundle: dict[str, Any] = {"text/plain": repr(self), "text/html": self.page()}
-        if self.model_id:
-            bundle[WIDGET_VIEW] = {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.model_id,
-            }
-        return bundle, {}
+        return view_bundle(repr(self), self.page(), self.model_id), {}

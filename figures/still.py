@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
+from typing import ParamSpec
 
 from figures.blockmap import Source, latest
 from figures.page import page, repr_of
 from figures.svg import block_map
 from figures.words import Labels
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,27 +63,19 @@ def picture(
     return Picture(svg, html, repr_of(frame.after, frame.event))
 
 
-def show(
-    source: Source,
-    *,
-    labels: Labels = None,
-    at: int | None = None,
-    selected: str | None = None,
-    sentence: str | None = None,
-    legend: bool = False,
-    tables: bool = True,
-) -> None:
-    """Display `picture(...)` at once, wherever it stands in a cell. Returns None."""
-    from IPython.display import display  # only notebooks need it
+def _at_once(make: Callable[P, Picture]) -> Callable[P, None]:
+    def show(*args: P.args, **options: P.kwargs) -> None:
+        """Display `picture(...)` at once, wherever it stands in a cell. Returns None.
 
-    display(  # type: ignore[no-untyped-call]
-        picture(
-            source,
-            labels=labels,
-            at=at,
-            selected=selected,
-            sentence=sentence,
-            legend=legend,
-            tables=tables,
-        )
-    )
+        It takes what `picture` takes.
+        """
+        from IPython.display import display  # only notebooks need it
+
+        display(make(*args, **options))  # type: ignore[no-untyped-call]
+
+    takes = signature(make).replace(return_annotation="None")
+    show.__signature__ = takes  # type: ignore[attr-defined]
+    return show
+
+
+show = _at_once(picture)

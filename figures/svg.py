@@ -20,9 +20,11 @@ from figures.keys import logical_key
 from figures.layout import (
     LEFT,
     MARGIN,
+    NO_ROOM,
     ROW_GAP,
     WIDTH,
     Grid,
+    Room,
     Row,
     box_shape,
     grid,
@@ -30,15 +32,12 @@ from figures.layout import (
     row_gap,
     rows,
 )
-from figures.legend import LEGEND_HEIGHT, draw_legend
+from figures.legend import draw_legend, legend_height
 from figures.lines import Line, lines, path, zone_height
-from figures.marks import Mark
+from figures.marks import Mark, checked
 from figures.scene import Plan, Scene, scene
-from figures.sheet import hatch, map_css
-from figures.theme import owner_rules
-from figures.words import Labels, esc, plural, wrap
-
-__all__ = ["block_map", "map_css"]
+from figures.sheet import frame
+from figures.words import Labels, esc, plural, visible, wrap
 
 TITLE_SIZE = 17
 
@@ -55,6 +54,7 @@ def block_map(
     legend: bool = False,
     prefix: str | None = None,
     interactive: bool = False,
+    room: Room = NO_ROOM,
 ) -> str:
     """Draw the state `snapshot`: sequences, mapping, pool and free queue.
 
@@ -64,7 +64,7 @@ def block_map(
     same through the frames of one run. `title` is drawn above, in as many lines as it
     needs. `prefix` begins every id (without it, one is computed from the content, so
     that pictures on one page don't mix). `interactive` adds keys and focus for
-    `BlockMap`.
+    `BlockMap`. `room` keeps pool and queue in their places through a run.
     """
     what = scene(
         snapshot,
@@ -74,10 +74,32 @@ def block_map(
         selected=selected,
         plan=plan,
     )
-    prefix = prefix or _prefix(what, title)
-    picture = _Picture(what, prefix, interactive)
+    prefix = checked(prefix) or _prefix(what, title)
+    picture = _Picture(what, prefix, interactive, room)
     body = "".join(picture.draw(title, legend))
-    return _frame(what, body, picture.height, title, prefix, interactive)
+    return frame(
+        body,
+        WIDTH,
+        picture.height,
+        name=visible(title[:300]) or "Block map",
+        words=None if interactive else summary(what),
+        prefix=prefix,
+        owners=what.colours.values(),
+    )
+
+
+def room_of(
+    snapshot: Snapshot,
+    event: Event | None,
+    before: Snapshot | None,
+    plan: Plan,
+) -> Room:
+    """The room that the picture of this frame takes."""
+    what = scene(snapshot, event=event, before=before, plan=plan)
+    picture = _Picture(what, "k", False)
+    for _ in picture.upper():
+        pass
+    return Room(picture.height, queue_height(what))
 
 
 def _prefix(what: Scene, title: str) -> str:
@@ -92,29 +114,40 @@ def _prefix(what: Scene, title: str) -> str:
 class _Picture:
     """One picture being laid out from top to bottom; `height` grows as it goes."""
 
-    def __init__(self, what: Scene, prefix: str, interactive: bool) -> None:
+    def __init__(
+        self, what: Scene, prefix: str, interactive: bool, room: Room = NO_ROOM
+    ) -> None:
         self.scene = what
+        self.room = room
         self.mark = Mark(what, prefix, interactive)
         self.shape = box_shape(what)
         self.height: float = MARGIN
 
     def draw(self, title: str, legend: bool) -> Iterator[str]:
         yield from self.title(title)
-        placed = rows(self.scene, self.shape, self.height)
-        if not in_detail(self.scene):
-            yield from self.rows(placed)
-            yield from self.heat()
+        yield from self.upper()
+        if in_detail(self.scene):
+            yield from self.pool(replace(grid(self.scene), top=self.height))
         else:
-            pool = grid(self.scene)
-            found = lines(self.scene, placed, self.shape, pool)
-            drawn = "".join(self.rows(placed))
-            pool = replace(pool, top=self.height + zone_height(found))
-            yield from self.lines(found, pool)
-            yield drawn
-            yield from self.pool(pool)
+            yield from self.heat()
         yield from self.queue()
         if legend:
             yield from self.legend()
+
+    def upper(self) -> Iterator[str]:
+        """The sequences and the zone of the lines, down to where the pool begins."""
+        placed = rows(self.scene, self.shape, self.height)
+        if not in_detail(self.scene):
+            yield from self.rows(placed)
+            self.height = max(self.height, self.room.pool)
+            return
+        pool = grid(self.scene)
+        found = lines(self.scene, placed, self.shape, pool)
+        drawn = "".join(self.rows(placed))
+        zone = zone_height(found)
+        self.height = max(self.height + zone, self.room.pool)
+        yield from self.lines(found, replace(pool, top=self.height), zone)
+        yield drawn
 
     def title(self, title: str) -> Iterator[str]:
         if not title:
@@ -157,9 +190,9 @@ class _Picture:
             return inside
         return f"<g role='listbox' aria-label='{esc(name[:80])}'>{inside}</g>"
 
-    def lines(self, found: Sequence[Line], pool: Grid) -> Iterator[str]:
+    def lines(self, found: Sequence[Line], pool: Grid, zone: float) -> Iterator[str]:
         """Quiet lines first, so that those of this event lie on top."""
-        top = self.height - ROW_GAP
+        top = pool.top - zone - ROW_GAP
         for line in sorted(found, key=lambda m: _loud(self.scene, m)):
             yield _line(self.scene, self.mark.prefix, line, path(line, top, pool), pool)
 
@@ -174,11 +207,11 @@ class _Picture:
 
     def queue(self) -> Iterator[str]:
         yield from draw_queue(self.scene, self.mark, self.height)
-        self.height += queue_height(self.scene) + MARGIN
+        self.height += max(queue_height(self.scene), self.room.queue) + MARGIN
 
     def legend(self) -> Iterator[str]:
         yield draw_legend(self.height)
-        self.height += LEGEND_HEIGHT + MARGIN
+        self.height += legend_height() + MARGIN
 
 
 def _loud(what: Scene, line: Line) -> bool:
@@ -199,29 +232,4 @@ def _line(what: Scene, prefix: str, line: Line, data: str, pool: Grid) -> str:
         f"{' chg' if loud else ''}{quiet}' data-b='{line.block_id}'>"
         f"<path d='{data}'/>"
         f"<circle cx='{line.enter:.1f}' cy='{pool.y(line.block_id):.1f}' r='3.5'/></g>"
-    )
-
-
-# --- the frame around it ------------------------------------------------------------
-
-
-def _frame(
-    what: Scene, body: str, height: float, title: str, prefix: str, interactive: bool
-) -> str:
-    name = esc(title[:300]) or "Block map"
-    if interactive:
-        start = f"role='group' aria-label='{name}'"
-        words = ""
-    else:
-        start = f"role='img' aria-labelledby='{prefix}-t {prefix}-d'"
-        words = (
-            f"<title id='{prefix}-t'>{name}</title>"
-            f"<desc id='{prefix}-d'>{esc(summary(what))}</desc>"
-        )
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' class='kvfig kvmap' {start} "
-        f"viewBox='0 0 {WIDTH} {height:g}' width='{WIDTH}' height='{height:g}'>"
-        f"{words}<style>{map_css()}{owner_rules(what.colours.values())}</style>{hatch(prefix)}"
-        f"<rect class='paper' width='{WIDTH}' height='{height:g}' rx='8'/>"
-        f"<g style='--hatched:url(#{prefix}-h)'>{body}</g></svg>"
     )

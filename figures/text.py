@@ -10,10 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.events import Snapshot
-from figures.captions import listed
 from figures.heat import ranges
 from figures.scene import Scene, scene
-from figures.words import Labels, esc, isolate, plural, token_texts
+from figures.words import Labels, esc, isolate, listed, plural, token_texts
 
 MOST_ROWS = 100
 """Longer tables end with the number of rows left out."""

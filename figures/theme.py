@@ -77,7 +77,9 @@ def readable(colour: str, background: str, ratio: float) -> str:
 
 # --- colours ------------------------------------------------------------------------
 
-TOKENS: dict[str, tuple[str, str]] = {
+Roles = dict[str, tuple[str, str]]
+
+TOKENS: Roles = {
     "paper": ("#ffffff", "#16191d"),
     "ink": ("#1f2933", "#e9eef3"),
     "muted": ("#52606d", "#a9b4c0"),
@@ -98,6 +100,16 @@ TOKENS: dict[str, tuple[str, str]] = {
 }
 """What each role looks like on a light and on a dark page."""
 
+CONTROLS: Roles = {
+    "action": ("#0072b2", "#0072b2"),
+    "action-hover": ("#005f95", "#005f95"),
+    "on-action": ("#ffffff", "#ffffff"),
+}
+"""The same for what can be pressed or dragged. A still picture has none of it."""
+
+GOOD, BAD = TOKENS["good-edge"][0], "#d55e00"
+"""Edges for places that can't know whether the page is light or dark."""
+
 TEXT_PAIRS = (
     ("ink", "paper"),
     ("ink", "inset"),
@@ -111,6 +123,8 @@ TEXT_PAIRS = (
     ("ink", "bad-paper"),
     ("bad", "paper"),
     ("good", "paper"),
+    ("on-action", "action"),
+    ("on-action", "action-hover"),
 )
 """Every (text, background) that the figures use, beside the owners' own colours."""
 
@@ -191,12 +205,14 @@ SANS = "var(--jp-ui-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 MONO = "var(--jp-code-font-family,ui-monospace,Menlo,Consolas,monospace)"
 
 
-def _variable(role: str) -> str:
-    light, dark = TOKENS[role]
+def _value(role: str, light: str, dark: str) -> str:
     value = light if light == dark else f"light-dark({light},{dark})"
-    if role in FROM_JUPYTER:
-        value = f"var({FROM_JUPYTER[role]},{value})"
-    return f"--{role}:{value}"
+    return f"var({FROM_JUPYTER[role]},{value})" if role in FROM_JUPYTER else value
+
+
+def variables(start: str = "--", roles: Roles = TOKENS) -> str:
+    """The roles as CSS variables, for a page that is light or dark."""
+    return ";".join(f"{start}{role}:{_value(role, *c)}" for role, c in roles.items())
 
 
 def owner_rules(indices: Iterable[int]) -> str:
@@ -212,9 +228,8 @@ def owner_rules(indices: Iterable[int]) -> str:
 
 def base_css() -> str:
     """The roles as CSS variables of `.kvfig`, and when the page counts as dark."""
-    roles = ";".join(map(_variable, TOKENS))
     return (
-        f".kvfig{{color-scheme:light dark;{roles};"
+        f".kvfig{{color-scheme:light dark;{variables()};"
         f"--sans:{SANS};--mono:{MONO};font-family:var(--sans);color:var(--ink)}}"
         ":is([data-jp-theme-light=true],.vscode-light) .kvfig{color-scheme:light}"
         ":is([data-jp-theme-light=false],.vscode-dark) .kvfig{color-scheme:dark}"

@@ -7,14 +7,17 @@ what does not fit is cut with an ellipsis, and the whole text goes into a toolti
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 Labels = Mapping[int, str] | None
 """Token id -> text, given by whoever made the tokens; None shows the ids."""
 
 ELLIPSIS = "…"
+BLANK = "␣"  # for a name that would not be seen
+_BLANKS = frozenset("\u115f\u1160\u2800\u3164\uffa0\u034f\ufe0e\ufe0f")
 LONGEST_TOOLTIP = 200  # characters: a tooltip is not a reader
+_NARROWEST = 0.8  # a token may be squeezed to this share of its width, then it is cut
 _BIDI_CONTROLS = frozenset(
     "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 )
@@ -78,10 +81,20 @@ def tooltip(text: str) -> str:
 
 def isolate(text: str, limit: int = 40) -> str:
     """A name or token for a sentence: visible, not too long, its direction its own."""
-    shown = visible(text[: limit + 1])
+    shown = named(text[: limit + 1])
     if len(text) > limit:
         shown = shown[:limit] + ELLIPSIS
     return _turned(shown)
+
+
+def named(text: str) -> str:
+    """`text` made visible; a sign where nothing of it would be seen."""
+    shown = visible(text)
+    return shown if any(map(_inked, shown)) else BLANK
+
+
+def _inked(ch: str) -> bool:
+    return not ch.isspace() and unicodedata.category(ch) != "Cf" and ch not in _BLANKS
 
 
 # --- measured and cut ---------------------------------------------------------------
@@ -130,7 +143,7 @@ def width(text: str, size: float = 13, bold: bool = False) -> float:
 @lru_cache(maxsize=4096)
 def clip(text: str, room: float, size: float = 13, bold: bool = False) -> str:
     """`text` made visible and cut to `room` px, with an ellipsis if it was cut."""
-    shown = visible(text[:500]).strip()
+    shown = named(text[:500]).strip() if text else ""
     if len(text) > 500 or width(shown, size, bold) > room:
         shown = _cut(shown, room / size / (_BOLDER if bold else 1.0) - 1) + ELLIPSIS
     return _turned(shown)
@@ -155,6 +168,30 @@ def _turned(text: str) -> str:
     return f"\u2068{text}\u2069" if turns else text
 
 
+def fitted(text: str, room: float) -> tuple[str, str]:
+    """A token for `room` px: as it is, a little squeezed, or cut with a tooltip.
+
+    Gives the attribute that squeezes a `<text>`, and what stands inside of it.
+    """
+    shown, hint = _with_signs(text), ""
+    if width(shown) > room / _NARROWEST:
+        shown = clip(shown, room / _NARROWEST)
+        hint = f"<title>{tooltip(text)}</title>"
+    squeeze = ""
+    if width(shown) > room:
+        squeeze = f" textLength='{room:.1f}' lengthAdjust='spacingAndGlyphs'"
+    return squeeze, esc(shown) + hint
+
+
+def _with_signs(text: str) -> str:
+    """White space alone would look like an empty slot: show signs for it."""
+    short = text[:500]
+    if any(map(_inked, short)):
+        return short
+    signs = {"\n": "⏎", "\t": "⇥"}
+    return "".join(signs.get(ch, "␣") for ch in short[:8]) or "∅"
+
+
 def wrap(text: str, room: float, size: float = 13, bold: bool = False) -> list[str]:
     """`text` in lines of at most `room` px; a word longer than that is cut."""
     lines = [""]
@@ -172,9 +209,21 @@ def wrap(text: str, room: float, size: float = 13, bold: bool = False) -> list[s
 
 def token_text(token_id: int, labels: Labels) -> str:
     """What stands for a token: its text if there is one, else its id."""
-    if labels is None or token_id not in labels:
-        return str(token_id)
-    return labels[token_id]
+    text = _label(token_id, labels)
+    return str(token_id) if text is None else text
+
+
+def _label(token_id: int, labels: Labels) -> str | None:
+    """A token's text if there is one; whatever else stands there, as text."""
+    if labels is None:
+        return None
+    if not isinstance(labels, Mapping):
+        raise TypeError(
+            "labels must map token ids to their text, as {17: 'cat'} does; "
+            f"got {type(labels).__name__}"
+        )
+    text: object = labels.get(token_id)
+    return text if text is None or isinstance(text, str) else str(text)
 
 
 def token_texts(token_ids: Iterable[int], labels: Labels) -> tuple[str, ...]:
@@ -186,11 +235,19 @@ def token_texts(token_ids: Iterable[int], labels: Labels) -> tuple[str, ...]:
 
 def token_name(token_id: int, labels: Labels) -> str:
     """A token inside a sentence: `token 17`, or its text in quotation marks."""
-    if labels is None or token_id not in labels:
-        return f"token {token_id}"
-    return f"token “{isolate(labels[token_id])}”"
+    text = _label(token_id, labels)
+    return f"token {token_id}" if text is None else f"token “{isolate(text)}”"
 
 
 def plural(n: int, one: str, many: str | None = None) -> str:
     """`1 block`, `2 blocks`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int | None = None) -> str:
+    """`a`, `a and b`, `a, b and c`; of more than `most`, the rest as a number."""
+    if most is not None and len(names) > most:
+        names = [*names[:most], f"{len(names) - most} more"]
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"

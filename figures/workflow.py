@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from figures.layout import WIDTH
 from figures.lines import Point, rounded
-from figures.page import image
-from figures.sheet import hatch, map_css
-from figures.theme import owner_rules
-from figures.words import esc
+from figures.marks import checked
+from figures.page import STYLE, image
+from figures.sheet import frame
 
 HEIGHT = 560
 
@@ -22,15 +21,15 @@ TITLE = "The life of a request"
 STORY = (
     "A request arrives. The manager looks its prefix up in the cache, full block by "
     "full block. Are there enough free blocks for the rest? If not, the request "
-    "waits, somebody else is preempted, or it is refused. If so, the manager touches "
-    "the hits, takes blocks from the head of the free queue and writes the block "
-    "table. The model "
-    "runs a step and puts K and V into the new slots. Each new token is appended: in "
-    "place if the last block has room, into a new block if it is full, into a copy if "
-    "it is shared. At the end every ref count goes down by one, last block first. A "
-    "block that others use stays. One that reaches 0 goes to the free queue: with a "
-    "hash to the tail, where it is remembered longest, without one to the head, where "
-    "it is taken next."
+    "waits, or it is refused; nobody who runs has to go for it. If so, the manager "
+    "touches the hits, takes blocks from the head of the free queue and writes the "
+    "block table. The model runs a step and puts K and V into the new slots. Each new "
+    "token is appended: in place if the last block has room, into a new block if it "
+    "is full, into a copy if it is shared (lesson 05). If no block is free for it, "
+    "whoever came last is preempted and waits again. At the end every ref count goes "
+    "down by one, last block first. A block that others use stays. One that reaches 0 "
+    "goes to the free queue: with a hash to the tail, where it is remembered longest, "
+    "without one to the head, where it is taken next."
 )
 """The same in words: the figure's text alternative."""
 
@@ -38,16 +37,16 @@ STORY = (
 def workflow_svg(prefix: str = "kflow") -> str:
     """The workflow figure as an SVG string."""
     body = "".join((*_admission(), *_running(), *_finish(), _queue()))
-    css = map_css() + _CSS + owner_rules([0])
-    return (
-        "<svg xmlns='http://www.w3.org/2000/svg' class='kvfig kvmap kvflow' "
-        f"role='img' aria-labelledby='{prefix}-t {prefix}-d' "
-        f"viewBox='0 0 {WIDTH} {HEIGHT}' width='{WIDTH}' height='{HEIGHT}'>"
-        f"<title id='{prefix}-t'>{TITLE}</title>"
-        f"<desc id='{prefix}-d'>{esc(STORY)}</desc>"
-        f"<style>{css}</style>{hatch(prefix)}"
-        f"<rect class='paper' width='{WIDTH}' height='{HEIGHT}' rx='8'/>"
-        f"<g style='--hatched:url(#{prefix}-h)'>{body}</g></svg>"
+    return frame(
+        body,
+        WIDTH,
+        HEIGHT,
+        name=TITLE,
+        words=STORY,
+        prefix=checked(prefix) or "kflow",
+        owners=[0],
+        kind="kvflow",
+        css=_CSS,
     )
 
 
@@ -56,7 +55,8 @@ def show_workflow() -> None:
     from IPython.display import HTML, display
 
     details = f"<details><summary>The same in words</summary><p>{STORY}</p></details>"
-    html = f"<div class='kvpage'>{image(workflow_svg(), STORY)}{details}</div>"
+    picture = image(workflow_svg(), STORY)
+    html = f"<div class='kvpage'>{STYLE}{picture}{details}</div>"
     display(HTML(html))  # type: ignore[no-untyped-call]
 
 
@@ -73,7 +73,7 @@ def _admission() -> tuple[str, ...]:
         _box(16, 28, 152, 68, 1, "Request arrives", "with a prompt", kind="asks-in"),
         _box(188, 28, 184, 68, 2, "Look up the prefix", "full blocks, by hash"),
         _question(392, 18, 186, 88, 3, "Enough free", "blocks for the rest?"),
-        _box(400, 154, 170, 60, 0, "No room", "wait, preempt, refuse", kind="no"),
+        _box(400, 154, 170, 60, 0, "No room", "wait, or be refused", kind="no"),
         _box(
             634,
             18,
@@ -91,21 +91,30 @@ def _admission() -> tuple[str, ...]:
 def _running() -> tuple[str, ...]:
     return (
         _arrow([(749, 124), (749, 166)]),
-        _arrow([(700, 234), (700, 278)], "token", (672, 262)),
-        _arrow([(800, 278), (800, 234)], "again", (828, 262), loop=True),
+        _arrow([(700, 234), (700, 262)], "token", (672, 254)),
+        _arrow([(800, 262), (800, 234)], "again", (828, 254), loop=True),
         _box(634, 166, 230, 68, 5, "Run one step", "K and V into the new slots"),
         _box(
             634,
-            278,
+            262,
             230,
-            106,
+            125,
             6,
             "Append",
             "room left: in place",
             "full: take a new block",
-            "shared: copy on write",
+            _later("shared: copy on write"),
+            _later("(lesson 05)"),
         ),
-        _arrow([(634, 200), (602, 200), (602, 314), (572, 314)], "end", (617, 193)),
+        _arrow([(634, 200), (612, 200), (612, 314), (572, 314)], "end", (617, 193)),
+        _arrow([(749, 387), (749, 410)], "none is free", (806, 403)),
+        _arrow(
+            [(634, 439), (591, 439), (591, 184), (570, 184)],
+            "wait again",
+            (544, 252),
+            loop=True,
+        ),
+        _box(634, 410, 230, 56, 0, "No room", "preempt the last comer", kind="no"),
     )
 
 
@@ -114,7 +123,7 @@ def _finish() -> tuple[str, ...]:
         _arrow([(485, 348), (485, 380)]),
         _arrow([(392, 417), (352, 417)], "no", (372, 410)),
         _arrow([(485, 454), (485, 480), (285, 480), (285, 496)], "no hash", (340, 472)),
-        _arrow([(485, 454), (485, 480), (700, 480), (700, 496)], "hash", (640, 472)),
+        _arrow([(485, 454), (485, 480), (700, 480), (700, 496)], "hash", (592, 472)),
         "<text class='flow' x='496' y='471'>yes</text>",
         _box(398, 280, 174, 68, 7, "Finish", "each ref count − 1"),
         _question(392, 380, 186, 74, 8, "Is it 0 now?", "block by block"),
@@ -184,6 +193,11 @@ def _words(x: float, y: float, title: str, lines: Sequence[str]) -> str:
     return f"<text class='name' x='{x:g}' y='{y:g}'>{title}</text>{notes}"
 
 
+def _later(line: str) -> str:
+    """What another lesson is about."""
+    return f"<tspan class='later'>{line}</tspan>"
+
+
 def _number(w: int, number: int) -> str:
     if not number:
         return ""
@@ -221,6 +235,7 @@ _CSS = (
     ".kvflow .tip{fill:var(--edge)}"
     ".kvflow .stop .edge{stroke:var(--edge);stroke-width:2}"
     ".kvflow .flow{font-weight:700}"
+    ".kvflow .later{font-style:italic}"
     ".kvflow .asks-in .edge{fill:var(--fill);stroke:var(--fill)}"
     ".kvflow .asks-in text:not(.refs){fill:var(--on)}"
     ".kvflow .no .edge{stroke:var(--bad-edge);stroke-dasharray:5 4}"

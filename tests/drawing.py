@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from typing import Any
 from xml.etree import ElementTree
 
@@ -45,6 +46,12 @@ def draw(manager: BlockManager, step: int = -1, **options: Any) -> str:
     before = states[step - 1] if step else None
     plan = Plan.of(log)
     return block_map(states[step], event=event, before=before, plan=plan, **options)
+
+
+def svg_of(html: str) -> str:
+    """The SVG inside a page that `figures.page.image` wrote."""
+    data = html.partition("data:image/svg+xml;base64,")[2].partition("'")[0]
+    return b64decode(data).decode("utf-8")
 
 
 def parsed(svg: str) -> ElementTree.Element:

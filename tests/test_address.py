@@ -24,13 +24,13 @@ from blockmgr import (
 )
 from blockmgr.events import SequenceView
 from figures.address import AddressExplorer
-from figures.address_sums import sentence
-from figures.address_svg import address_svg
-from figures.addressing import Number, Quantity, trail
-from figures.kv_shape import KVShape
-from figures.page import svg_of
+from figures.address.shape import KVShape
+from figures.address.sums import sentence
+from figures.address.svg import address_svg
+from figures.address.trail import Number, Quantity, trail
 from figures.stage import WIDGET_VIEW
 from figures.theme import COLOURS, EDGE_CONTRAST, TEXT_CONTRAST, TOKENS, contrast
+from tests.drawing import svg_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 SHAPE = KVShape(layers=2, kv_heads=2, head_size=8, itemsize=4)
@@ -411,6 +411,17 @@ def test_no_two_stations_and_the_sequence_look_alike() -> None:
         assert f"o{i % len(COLOURS)}" not in found
 
 
+def test_an_outline_is_that_of_a_number() -> None:
+    """The token's plane of the tensor has no number of its own: its ring is plain."""
+    svg = address_svg(lesson().snapshot(), "chat", 9, spec=SHAPE)
+    stations = [
+        {c for c in ring.get("class", "").split() if c.startswith("q-")}
+        for ring in of_class(svg, "ring")
+    ]
+    assert set().union(*stations) == {"q-logical", "q-offset", "q-block", "q-slot"}
+    assert stations.count(set()) == 1
+
+
 def test_numbers_can_be_read_in_both_themes() -> None:
     for side, paper in enumerate(TOKENS["paper"]):
         for colour in COLOURS:
@@ -420,7 +431,7 @@ def test_numbers_can_be_read_in_both_themes() -> None:
 
 def test_the_picture_needs_no_torch_and_no_widgets() -> None:
     code = (
-        "import sys, figures.address_svg; "
+        "import sys, figures.address.svg; "
         "print({'torch', 'ipywidgets', 'anywidget'} & set(sys.modules))"
     )
     done = subprocess.run(
@@ -697,3 +708,17 @@ def test_the_page_escapes_what_was_typed(label: str, name: str) -> None:
     listed = frame["controls"]["sequence"]["innerHTML"]
     assert set(re.findall(r"<(\w+)", listed)) == {"option"}
     explorer.close()
+
+
+def test_a_block_of_many_slots_says_how_many_tokens_it_leaves_out() -> None:
+    m = BlockManager(8, 1000)
+    m.allocate("a", range(1000))
+    svg = address_svg(m.snapshot(), "a", 0)
+    shown = len(set(re.findall(r" id='\w+-t(\d+)'", svg)))
+    assert 0 < shown < 200
+    assert f"… {1000 - shown} more tokens" in texts(svg)
+
+
+def test_a_prefix_that_is_no_id_is_refused() -> None:
+    with pytest.raises(ValueError, match="prefix must begin with a letter"):
+        address_svg(lesson().snapshot(), "b", 0, prefix="'><script>")

@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blockmgr import BlockManager, SequenceView, Snapshot
-from figures import block_map
+from figures import block_map, describe
 from figures.captions import summary
 from figures.draw_pool import short_names
 from figures.heat import ranges
@@ -26,12 +26,15 @@ from figures.page import page
 from figures.panel import audit_panel
 from figures.readme import blockmap_svg, main
 from figures.scene import scene
+from figures.sheet import map_css
 from figures.still import picture
-from figures.svg import map_css
 from figures.theme import (
+    BAD,
     COLOURS,
+    CONTROLS,
     EDGE_CONTRAST,
     FONT_SIZE,
+    GOOD,
     MIN_SCALE,
     OKABE_ITO,
     TEXT_CONTRAST,
@@ -43,7 +46,8 @@ from figures.theme import (
     owner_class,
     readable,
 )
-from figures.words import clip, esc, isolate, visible, width, wrap
+from figures.tokeniser import Words
+from figures.words import BLANK, clip, esc, fitted, isolate, visible, width, wrap
 from figures.workflow import STORY, workflow_svg
 from tests.drawing import (
     NASTY,
@@ -76,7 +80,7 @@ def test_what_is_cut_fits(text: str, room: float) -> None:
     shown = clip(text, room)
     assert width(shown.strip("\u2066\u2067\u2068\u2069"), 13) <= room + 0.01
     if shown != visible(text).strip():
-        assert "…" in shown or "\u2068" in shown
+        assert shown == BLANK or "…" in shown or "\u2068" in shown
 
 
 def test_a_joined_emoji_is_not_cut_in_pieces() -> None:
@@ -92,6 +96,31 @@ def test_direction_marks_go_and_right_to_left_names_are_isolated() -> None:
     assert isolate("r0") == "r0"
 
 
+@pytest.mark.parametrize(
+    ("text", "inside", "squeezed"),
+    [
+        ("cat", "cat", False),
+        ("\n", "⏎", False),
+        ("", "∅", False),
+        ("xxxxxx", "xxxxxx", True),  # 46 px
+        ("x" * 20, "xxxx…<title>" + "x" * 20 + "</title>", True),
+    ],
+)
+def test_a_token_is_squeezed_before_it_is_cut(
+    text: str, inside: str, squeezed: bool
+) -> None:
+    attribute, shown = fitted(text, 40)
+    assert shown == inside
+    assert ("textLength='40.0'" in attribute) == squeezed
+
+
+def test_words_are_numbered_as_they_appear() -> None:
+    words = Words()
+    assert words.encode("to be or not to be") == [0, 1, 2, 3, 0, 1]
+    assert words.encode("be  kind") == [1, 4]
+    assert words.labels == dict(enumerate(["to", "be", "or", "not", "kind"]))
+
+
 def test_long_titles_wrap_and_lose_nothing() -> None:
     text = "one two three four five six seven"
     lines = wrap(text, 100)
@@ -104,8 +133,9 @@ def test_long_titles_wrap_and_lose_nothing() -> None:
 
 @pytest.mark.parametrize("page_", [0, 1], ids=["light", "dark"])
 def test_every_text_has_the_contrast_it_needs(page_: int) -> None:
+    roles = TOKENS | CONTROLS
     for text, behind in TEXT_PAIRS:
-        ratio = contrast(TOKENS[text][page_], TOKENS[behind][page_])
+        ratio = contrast(roles[text][page_], roles[behind][page_])
         assert ratio >= TEXT_CONTRAST, (text, behind, ratio)
     # JupyterLab's own papers stand behind the same texts.
     for paper in (TOKENS["paper"][page_], ("#ffffff", "#111111")[page_]):
@@ -114,8 +144,18 @@ def test_every_text_has_the_contrast_it_needs(page_: int) -> None:
         for colour in COLOURS:
             assert contrast(colour.text[page_], paper) >= TEXT_CONTRAST, colour
             assert contrast(colour.edge[page_], paper) >= EDGE_CONTRAST, colour
-        for edge in ("edge", "good-edge", "bad-edge"):
-            assert contrast(TOKENS[edge][page_], paper) >= EDGE_CONTRAST
+        for edge in ("edge", "good-edge", "bad-edge", "action"):
+            assert contrast(roles[edge][page_], paper) >= EDGE_CONTRAST
+        for edge in (GOOD, BAD):  # one for both pages
+            assert contrast(edge, paper) >= EDGE_CONTRAST
+
+
+def test_every_colour_stands_in_the_theme() -> None:
+    folder = ROOT / "figures"
+    for path in sorted({*folder.rglob("*.py"), *folder.rglob("*.css")}):
+        if path.name != "theme.py":
+            text = path.read_text(encoding="utf-8")
+            assert not re.findall(r"#[0-9a-f]{3,8}\b", text), path.name
 
 
 def test_text_on_an_owner_is_dark_or_light_as_it_must_be() -> None:
@@ -204,6 +244,17 @@ def test_drawing_needs_no_widgets_and_no_torch() -> None:
     code = (
         "import sys, figures; assert not {'anywidget', 'IPython', 'torch', "
         "'matplotlib', 'ipywidgets'} & set(sys.modules), sorted(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("first", ["AddressExplorer", "KVShape", "address_svg"])
+def test_what_is_loaded_later_is_what_its_name_says(first: str) -> None:
+    """A module of the same name would take the place of a function."""
+    code = (
+        f"from figures import {first}; import figures; "
+        "found = {name: getattr(figures, name) for name in figures.__all__}; "
+        "assert all(map(callable, found.values())), found"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 
@@ -604,3 +655,36 @@ def test_the_readme_pictures_are_up_to_date(tmp_path: Path) -> None:
         fresh = (tmp_path / name).read_text(encoding="utf-8")
         assert kept.read_text(encoding="utf-8") == fresh, "run python -m figures.readme"
     assert "still cached" in blockmap_svg()
+
+
+@pytest.mark.parametrize("tokens", [9, 100, 999, 12_345])
+def test_the_number_of_tokens_is_never_cut(tokens: int) -> None:
+    m = BlockManager(40, 512)
+    m.allocate("a", range(tokens))
+    said = texts(parsed(block_map(m.snapshot())))
+    assert any(re.fullmatch(f"{tokens:,}( tokens| tok.)?", t) for t in said)
+
+
+@pytest.mark.parametrize("size", [1000, 1_000_000])
+@pytest.mark.parametrize("blocks", [8, 200])
+def test_the_heading_stays_in_its_column(size: int, blocks: int) -> None:
+    svg = block_map(BlockManager(blocks, size).snapshot())
+    said = [t for t in texts(parsed(svg), "note") if "slots" in t or f"{size:,}" in t]
+    assert said == [f"{size:,}", "slots each"]
+
+
+@pytest.mark.parametrize("name", [" ", "\u200b\u200d", "\u3164", "\u202e"])
+def test_a_name_that_cannot_be_seen_gets_a_sign(name: str) -> None:
+    m = BlockManager(4, 4, record=True)
+    m.allocate(name, [1])
+    svg = draw(m)
+    assert BLANK in texts(parsed(svg), "name")
+    assert BLANK in texts(parsed(svg), "who")
+    assert describe(log_of(m).events[0], log_of(m).initial).startswith(BLANK)
+
+
+def test_a_prefix_that_is_no_id_is_refused() -> None:
+    m = busy()
+    for bad in ("'><script>", "a b", "1a"):
+        with pytest.raises(ValueError, match="prefix must begin with a letter"):
+            block_map(m.snapshot(), prefix=bad)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from blockmgr import BlockManager
 from figures import describe
 from figures.captions import summary
-from figures.page import page, svg_of
+from figures.page import page
 from figures.panel import audit_panel
 from figures.scene import scene
 from figures.text import state_tables
-from tests.drawing import NASTY, busy, draw, log_of, managers
+from tests.drawing import NASTY, busy, draw, log_of, managers, svg_of
 
 # --- text beside the picture --------------------------------------------------------
 
@@ -82,36 +82,36 @@ def test_every_operation_has_its_sentence() -> None:
     told = story(m, {11: "and"})
     one, three = hash_digits(m, 1, 1), hash_digits(m, 2, 3)
     assert told[0] == (
-        "A arrived with 6 tokens: nothing of it was cached, so it took blocks 1 and 2 "
-        "from the head of the queue. Block 1 is full now and is cached under hash "
-        f"{one}."
+        "A arrived with 6 tokens: nothing of it was cached, so blocks 1 and 2 were "
+        "taken from the head of the queue. Block 1 is full now and is cached under "
+        f"hash {one}."
     )
     assert told[1] == (
-        "B arrived: its first 4 tokens were found in block 1, which it shares now; for "
-        "4 tokens more it took block 3 from the head of the queue. Block 3 is full now "
-        f"and is cached under hash {three}."
+        "B arrived: the first 4 tokens were found in block 1, which is shared now; for "
+        "4 tokens more, block 3 was taken from the head of the queue. Block 3 is full "
+        f"now and is cached under hash {three}."
     )
     assert told[2] == (
-        "B got token “and”: its last block was full, so it took block 4 from the head "
-        "of the queue."
+        "B got token “and”: the last block was full, so block 4 was taken from the "
+        "head of the queue."
     )
-    assert told[3] == "B got token 12: there was still room in its last block, 4."
+    assert told[3] == "B got token 12: there was still room in the last block, 4."
     assert told[5] == (
         "A has finished. Block 2 had no hash and went to the head of the queue; block "
         "1 stayed, because B still uses it."
     )
     assert told[7] == (
-        "E asked to come in, but it needs 8 free blocks and only 4 are free: LATER. "
+        "E asked to come in, but 8 free blocks are needed and only 4 are free: LATER. "
         "Nothing has changed."
     )
     assert told[8] == (
-        "B is preempted: it has to wait, and will compute its tokens again. Block 4 "
+        "B is preempted and has to wait; the tokens will be computed again. Block 4 "
         "had no hash and went to the head of the queue; block 3 kept its contents and "
         "went to the tail; block 1 stayed, because D still uses it."
     )
     assert told[9].startswith(
-        "B is back: its first 8 tokens were found in blocks 1 and 3, which it shares "
-        "now (block 3 came out of the queue); for 2 tokens more it took block 4"
+        "B is back: the first 8 tokens were found in blocks 1 and 3, which are shared "
+        "now (block 3 came out of the queue); for 2 tokens more, block 4 was taken"
     )
     assert told[10] == (
         "C has finished. Block 5 kept its contents and went to the tail."
@@ -127,10 +127,10 @@ def test_a_token_that_finds_no_room_waits() -> None:
     m.allocate_slots("a", 1)
     told = story(m)
     assert told[2] == (
-        "a got token 7, but it needs 1 free block and none is free: LATER. No block "
+        "a got token 7, but 1 free block is needed and none is free: LATER. No block "
         "has changed; the token is kept without a slot until there is room."
     )
-    assert told[4].startswith("a got slots for 1 more token: its last block was full")
+    assert told[4].startswith("a got slots for 1 more token: the last block was full")
 
 
 def test_a_forgotten_hash_is_told() -> None:
@@ -146,7 +146,7 @@ def test_a_forgotten_hash_is_told() -> None:
         "Blocks 2 and 1 kept their contents and went to the tail, last block first."
     )
     assert (
-        "took blocks 2 and 1 from the head of the queue; cached contents are "
+        "blocks 2 and 1 were taken from the head of the queue; cached contents are "
         f"forgotten for it: 2 ({lost[0]}), 1 ({lost[1]})." in told[2]
     )
     m.free("c")
@@ -162,7 +162,7 @@ def test_one_forgotten_hash_is_told_in_full() -> None:
     m.allocate("b", [3, 4])
     m.append("b", [5])
     assert story(m)[3] == (
-        "b got token 5: its last block was full, so it took block 1 from the head of "
+        "b got token 5: the last block was full, so block 1 was taken from the head of "
         "the queue (it still held a cached block's contents: hash "
         f"{hash_digits(m, 1, 1)} is now forgotten)."
     )
@@ -184,9 +184,9 @@ def test_waiting_refusing_chunks_reset_and_evict_have_sentences() -> None:
     told = story(m)
     digits = hash_digits(m, 1, 1)
     assert told[1] == (
-        "a got slots for 3 more tokens: 1 fitted into block 2, and for the rest it "
-        "took block 3 from the head of the queue. Blocks 2 and 3 are full now and are "
-        "cached."
+        "a got slots for 3 more tokens: 1 fitted into block 2, and for the rest "
+        "block 3 was taken from the head of the queue. Blocks 2 and 3 are full now and "
+        "are cached."
     )
     assert told[3] == (
         "b asked to come in, but could not fit even alone into the pool of 4 blocks: "
@@ -197,8 +197,8 @@ def test_waiting_refusing_chunks_reset_and_evict_have_sentences() -> None:
         "Nothing has changed."
     )
     assert told[6] == (
-        "a got 6 tokens, but it has outgrown the pool of 4 blocks: NEVER. No block has "
-        "changed; the tokens are kept without a slot."
+        "a got 6 tokens, but the pool of 4 blocks is too small for all tokens so far: "
+        "NEVER. No block has changed; the tokens are kept without a slot."
     )
     assert told[8] == (
         f"The cache forgot block 1 (hash {digits}); its users and its place in the "

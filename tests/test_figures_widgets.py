@@ -7,6 +7,7 @@ import json
 import re
 import weakref
 from collections.abc import Iterator
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,10 +17,10 @@ import pytest
 from blockmgr import BlockManager, Event
 from figures import BlockMap, Player, picture, show
 from figures.film import FIRST_SENTENCE, Film
-from figures.page import svg_of
+from figures.legend import legend_svg
 from figures.player import SPEEDS
 from figures.stage import WIDGET_VIEW
-from tests.drawing import NASTY, busy, draw, log_of
+from tests.drawing import NASTY, busy, draw, log_of, parsed, svg_of, texts
 
 LABELS = {11: "and", 12: NASTY}
 
@@ -123,7 +124,8 @@ def test_speed_takes_the_nearest_that_there_is(player: Player) -> None:
 def test_the_picture_of_a_step_is_the_renderers(player: Player) -> None:
     player.step = 4
     frame = player.film.frame(4)
-    expected = draw(busy(), 4, labels=LABELS, prefix=player.prefix, interactive=True)
+    options: dict[str, Any] = {"labels": LABELS, "room": player.film.room}
+    expected = draw(busy(), 4, prefix=player.prefix, interactive=True, **options)
     assert part(player, "picture") == expected
     assert player.svg(frame) == draw(busy(), 4, labels=LABELS)
     assert "every invariant holds" in part(player, "audit")
@@ -136,6 +138,68 @@ def test_what_is_selected_stays_selected_from_step_to_step(player: Player) -> No
     assert part(player, "picture").count("aria-selected='true'") == 1
     player.step = 5
     assert part(player, "picture").count("aria-selected='true'") == 1
+
+
+def test_nothing_jumps_from_step_to_step(player: Player) -> None:
+    """Height, pool and queue are those of the fullest frame, in every frame."""
+    seen = set()
+    for step in range(len(player.film)):
+        player.step = step
+        svg = part(player, "picture")
+        places = (r"viewBox='([^']+)'", r"-pool' transform='([^']+)'")
+        seen.add(tuple(re.findall(f"{place}", svg)[0] for place in places))
+        assert len(part(player, "say")) <= len(part(player, "space"))
+    assert len(seen) == 1
+
+
+def test_a_long_run_is_opened_at_once() -> None:
+    m = BlockManager(40, 4, record=True)
+    for i in range(1500):
+        m.allocate(f"r{i}", [i])
+        m.free(f"r{i}")
+    player = Player(m)
+    assert player.film.room.pool > 0
+    player.close()
+
+
+@pytest.mark.parametrize("message", [None, 5, "x", [], {}, {"act": None}])
+def test_a_message_that_is_none_of_ours_breaks_nothing(
+    player: Player, message: Any
+) -> None:
+    player._heard(player, message, [])
+    assert player.step == 0
+
+
+@pytest.mark.parametrize("kind", [Player, BlockMap])
+def test_a_widget_that_was_closed_can_still_be_told_things(kind: Any) -> None:
+    m = busy()
+    widget = kind(m)
+    widget.close()
+    widget.draw()
+    if kind is BlockMap:
+        widget.refresh()
+        widget.show(m.snapshot())
+    widget.selected = "block:1"
+
+
+@pytest.mark.parametrize("kind", [Player, BlockMap])
+@pytest.mark.parametrize("label", [None, 5, b"x", ""])
+def test_labels_that_are_no_text_are_shown_somehow(kind: Any, label: Any) -> None:
+    widget = kind(busy(), labels={1: label})
+    assert "<table>" in part(widget, "tables")
+
+
+@pytest.mark.parametrize("labels", ["abc", 5, ["a"]])
+def test_labels_that_map_nothing_are_refused_in_words(labels: Any) -> None:
+    with pytest.raises(TypeError, match="labels must map token ids to their text"):
+        picture(busy(), labels=labels)
+
+
+def test_the_player_says_how_to_read_its_picture(player: Player) -> None:
+    for html in (player.shell, player.page()):
+        assert "<summary>How to read this picture</summary>" in html
+    for word in ("new", "hit", "freed", "−1", "lost", "hash"):
+        assert word in texts(parsed(legend_svg()))
 
 
 def test_an_error_is_shown_and_the_picture_stays(player: Player) -> None:
@@ -296,6 +360,10 @@ def test_show_displays_and_returns_nothing(
     (still,) = shown
     assert repr(still).startswith("Picture(2 sequences, 6 of 11 blocks in use after")
     assert svg_of(still._repr_html_()) == still.svg == draw(busy(), labels=LABELS)
+
+
+def test_show_takes_what_picture_takes() -> None:
+    assert signature(show).parameters == signature(picture).parameters
 
 
 def test_pictures_of_a_run_of_a_step_and_of_a_state() -> None:

@@ -35,7 +35,6 @@ SANITIZE = ROOT / "tests" / "nbval.cfg"
 
 SOURCES = sorted((FOLDER / "solutions").glob("[!.]*.ipynb"))
 STUDENTS = sorted(FOLDER.glob("[!.]*.ipynb"))
-WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def _tool() -> Any:
@@ -50,6 +49,7 @@ def _tool() -> Any:
 
 
 tool = _tool()
+WIDGET = tool.WIDGET
 
 
 @cache

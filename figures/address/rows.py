@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from blockmgr.block import NULL_BLOCK_ID
-from figures.address_layout import (
+from figures.address.layout import (
     CELL,
     LEFT,
     TABLE_ROW,
@@ -14,8 +14,8 @@ from figures.address_layout import (
     Boxes,
     Window,
 )
-from figures.address_pen import Pen, chip_width, fitting, word
-from figures.addressing import Quantity
+from figures.address.pen import Pen, chip_width, fitting, word
+from figures.address.trail import Quantity
 from figures.marks import group
 from figures.words import clip, esc, plural, token_text, width
 

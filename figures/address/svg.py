@@ -9,11 +9,10 @@ pure function: the same arguments give the same string everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from zlib import crc32
 
 from blockmgr.events import Snapshot
-from figures.address_layout import (
+from figures.address.layout import (
     CELL,
     EDGE,
     LEFT,
@@ -29,29 +28,28 @@ from figures.address_layout import (
     Strip,
     Window,
 )
-from figures.address_memory import (
+from figures.address.memory import (
     draw_pool,
     draw_strip,
     lit_slot,
     wanted_block,
     wanted_slot,
 )
-from figures.address_pen import Pen, pen_css
-from figures.address_rows import (
+from figures.address.pen import PEN_CSS, Pen
+from figures.address.rows import (
     draw_boxes,
     draw_table,
     draw_title,
     left_out,
     wanted_cell,
 )
-from figures.address_sums import Sums, sentence
-from figures.address_tensor import BAR, draw_bytes, draw_tensor, tensor_note
-from figures.addressing import Quantity, trail
+from figures.address.sums import Sums, sentence
+from figures.address.tensor import BAR, draw_bytes, draw_tensor, tensor_note
+from figures.address.trail import Quantity, trail
 from figures.lines import Point
-from figures.marks import Mark
+from figures.marks import Mark, checked
 from figures.scene import scene
-from figures.svg import map_css
-from figures.theme import owner_rules
+from figures.sheet import frame, one_line
 from figures.words import Labels, esc, isolate, plural
 
 
@@ -77,10 +75,20 @@ def address_svg(
     """
     way = trail(snapshot, seq_id, position, spec=spec, layer=layer, half=half)
     what = scene(snapshot, labels=labels, selected=f"token:{position}")
-    pen = Pen(way, what, Mark(what, prefix or "\0", interactive))
+    pen = Pen(way, what, Mark(what, checked(prefix) or "\0", interactive))
     picture = _Picture(pen)
     body = "".join(picture.draw())
-    whole = _frame(pen, body, picture.height, prefix or "\0", interactive)
+    whole = frame(
+        body,
+        WIDTH,
+        picture.height,
+        name=f"The address of one token of {isolate(way.seq_id)}",
+        words=None if interactive else sentence(way, labels),
+        prefix=prefix or "\0",
+        owners=pen.colours(),
+        kind="kvaddr",
+        css=_CSS,
+    )
     # The prefix is computed from what was drawn: two different pictures never share it.
     return whole if prefix else whole.replace("\0", f"a{crc32(whole.encode()):08x}")
 
@@ -120,10 +128,11 @@ class _Picture:
         inside = "".join(draw_boxes(pen, boxes))
         yield self.listed(inside)
         self.height = boxes.bottom
-        hidden = left_out(boxes.rows, "row")
+        tokens = pen.scene.snapshot.sequences[pen.way.seq_id].token_ids
+        hidden = boxes.left_out(len(table), len(tokens))
         if hidden:
             self.height += 23
-            yield self.note(hidden)
+            yield self.note(f"… {plural(hidden, 'more token')}")
         x, y = boxes.spot(self.where.logical_block)
         self.start: Point = (x + 22, y + boxes.height)
 
@@ -261,41 +270,7 @@ def _short(rows: Window) -> str:
     return f"{left} of {rows.count} entries" if left < rows.count else ""
 
 
-# --- the frame around it ------------------------------------------------------------
-
-
-def _frame(pen: Pen, body: str, height: float, prefix: str, interactive: bool) -> str:
-    name = esc(f"The address of one token of {isolate(pen.way.seq_id)}")
-    if interactive:
-        start, words = f"role='group' aria-label='{name}'", ""
-    else:
-        start = f"role='img' aria-labelledby='{prefix}-t {prefix}-d'"
-        text = esc(sentence(pen.way, pen.scene.labels))
-        words = (
-            f"<title id='{prefix}-t'>{name}</title><desc id='{prefix}-d'>{text}</desc>"
-        )
-    return (
-        f"<svg xmlns='http://www.w3.org/2000/svg' class='kvfig kvmap kvaddr' {start} "
-        f"viewBox='0 0 {WIDTH} {height:g}' width='{WIDTH}' height='{height:g}'>"
-        f"{words}<style>{_css()}{owner_rules(pen.colours())}</style>"
-        f"{_HATCH.replace('ID', prefix)}"
-        f"<rect class='paper' width='{WIDTH}' height='{height:g}' rx='8'/>"
-        f"<g style='--hatched:url(#{prefix}-h)'>{body}</g></svg>"
-    )
-
-
-@lru_cache(maxsize=1)
-def _css() -> str:
-    return map_css() + pen_css() + "".join(r.strip() for r in _CSS.splitlines())
-
-
-_HATCH = (
-    "<defs><pattern id='ID-h' width='7' height='7' patternUnits='userSpaceOnUse' "
-    "patternTransform='rotate(45)'><rect class='hatch0' width='7' height='7'/>"
-    "<path class='hatch1' d='M0 0V7'/></pattern></defs>"
-)
-
-_CSS = """
+_CSS = PEN_CSS + one_line("""
 .kvaddr .pos{fill:var(--muted);text-anchor:middle}
 .kvaddr .tag .own{fill:var(--on);font-size:14px;font-weight:700;text-anchor:middle}
 .kvaddr .cell.here .slot{fill:var(--mark);stroke:var(--mark)}
@@ -314,4 +289,4 @@ _CSS = """
 .kvaddr .other .bar{fill:var(--edge);stroke:var(--edge)}
 .kvaddr .other .bar.none{fill:none}
 .kvaddr .blk .mark{fill:var(--mark)}
-"""
+""")

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from figures.addressing import Quantity, Trail
+from figures.address.trail import Quantity, Trail
 from figures.lines import Point, rounded
 from figures.marks import Mark
 from figures.scene import Scene
+from figures.sheet import one_line
 from figures.theme import COLOURS
-from figures.words import clip, esc, tooltip, width
+from figures.words import fitted, width
 
 _PALETTE = {
     Quantity.LOGICAL: "purple",
@@ -29,7 +30,6 @@ _PALETTE = {
 _SPARE = "blue"
 _RADIUS = {Quantity.LOGICAL: 11, Quantity.BLOCK: 2}
 _NAMES = [colour.name for colour in COLOURS]
-_NARROWEST = 0.8  # text may be squeezed to this share of its width, then it is cut
 
 CHIP = 22  # height of a number's outline
 
@@ -62,11 +62,18 @@ class Pen:
         return [own, *(index for index in found if index is not None)]
 
     def ring(
-        self, quantity: Quantity, x: float, y: float, w: float, h: float, rx: float = 6
+        self,
+        quantity: Quantity | None,
+        x: float,
+        y: float,
+        w: float,
+        h: float,
+        rx: float = 6,
     ) -> str:
-        """The outline around the thing that lights up."""
+        """The outline around the thing that lights up; a plain one for no station."""
+        station = f" {self.classes(quantity)}" if quantity else ""
         return (
-            f"<rect class='ring {self.classes(quantity)}' x='{x:.1f}' y='{y:.1f}' "
+            f"<rect class='ring{station}' x='{x:.1f}' y='{y:.1f}' "
             f"width='{w:.1f}' height='{h:.1f}' rx='{rx:g}'/>"
         )
 
@@ -105,36 +112,12 @@ def fitting(name: str, number: int, room: float) -> str:
 
 @lru_cache(maxsize=4096)
 def word(text: str, x: float, y: float, room: float, classes: str = "tok") -> str:
-    """Text centred at `x`: as it is, a little squeezed, or cut with a tooltip."""
-    shown = _with_signs(text)
-    wide = width(shown)
-    squeeze = hint = ""
-    if wide > room / _NARROWEST:
-        shown = clip(shown, room)
-        hint = f"<title>{tooltip(text)}</title>"
-    elif wide > room:
-        squeeze = f" textLength='{room:.1f}' lengthAdjust='spacingAndGlyphs'"
-    return (
-        f"<text class='{classes}' x='{x:.1f}' y='{y:.1f}'{squeeze}>{esc(shown)}{hint}"
-        "</text>"
-    )
+    """Text centred at `x`, made to fit into `room` px."""
+    squeeze, inside = fitted(text, room)
+    return f"<text class='{classes}' x='{x:.1f}' y='{y:.1f}'{squeeze}>{inside}</text>"
 
 
-def _with_signs(text: str) -> str:
-    """White space alone would look like an empty slot: show signs for it."""
-    short = text[:500]
-    if short.strip():
-        return short
-    signs = {"\n": "⏎", "\t": "⇥"}
-    return "".join(signs.get(ch, "␣") for ch in short[:8]) or "∅"
-
-
-def pen_css() -> str:
-    """Rules for what is drawn here."""
-    return "".join(rule.strip() for rule in _CSS.splitlines())
-
-
-_CSS = """
+PEN_CSS = one_line("""
 .kvaddr .ring{fill:none;stroke:var(--own,var(--ink));stroke-width:3.2}
 .kvaddr .way path{fill:none;stroke:var(--own);stroke-width:2.4}
 .kvaddr .way circle{fill:var(--own);stroke:none}
@@ -149,4 +132,5 @@ text-anchor:middle}
 stroke-dasharray:.1 4.5;stroke-linecap:round}
 .kvaddr .q-slot:is(.ring),.kvaddr .q-slot :is(rect,path){stroke-dasharray:7 3.5}
 .kvaddr .q-byte:is(.ring),.kvaddr .q-byte :is(rect,path){stroke-dasharray:9 3 2 3}
-"""
+""")
+"""Rules for what is drawn here."""

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from blockmgr.events import Snapshot
 from figures import page as stills
-from figures.address_layout import WIDTH
-from figures.address_sums import sentence
-from figures.addressing import Trail
-from figures.layout import WIDTH as MAP_WIDTH
+from figures.address.layout import WIDTH
+from figures.address.sums import sentence
+from figures.address.trail import Trail
 from figures.theme import MIN_SCALE
 from figures.words import Labels, esc, isolate
 
@@ -18,16 +17,14 @@ WIDEST = 680
 
 SUMMARY = "The same address as a table"
 
-_STYLE = (
-    "<style>.kvstage .bar input[type=number]{font:inherit;width:5.5em;height:34px;"
-    "box-sizing:border-box;padding:0 6px;border-radius:6px;color:var(--kv-ink);"
-    "background:var(--kv-inset);border:1px solid light-dark(#6b7a89,#8492a0)}"
+STYLE = (
     f".kvstage svg.kvaddr{{max-width:{WIDEST}px!important;"
-    f"min-width:{int(WIDTH * MIN_SCALE)}px!important}}</style>"
+    f"min-width:{int(WIDTH * MIN_SCALE)}px!important}}"
 )
+"""What the widget needs beyond the style sheet of every stage."""
 
-SHELL = (
-    f"{_STYLE}<div class='bar' role='group' aria-label='choose a token'>"
+CONTROLS = (
+    "<div class='bar' role='group' aria-label='choose a token'>"
     "<button type='button' data-act='back' aria-label='previous token' "
     "title='previous token'>◀</button>"
     "<button type='button' data-act='forward' aria-label='next token' "
@@ -39,11 +36,6 @@ SHELL = (
     "<select data-act='sequence' aria-label='sequence'></select>"
     "<select data-act='half' aria-label='K or V'></select>"
     "<select data-act='layer' aria-label='layer'></select></div>"
-    "<div data-part='say' aria-live='polite'></div>"
-    "<div data-part='error' role='alert'></div>"
-    "<div data-part='picture'></div>"
-    f"<details><summary>{SUMMARY}</summary><div data-part='tables'></div>"
-    "</details>"
 )
 
 
@@ -76,21 +68,12 @@ def page(
     """Sentence, picture and table for a page without a kernel; `error` is HTML."""
     alert = f"<p role='alert'>{error}</p>" if error else ""
     details = f"<details><summary>{SUMMARY}</summary>{table(way)}</details>"
-    whole = stills.page(
+    return stills.page(
         svg,
         snapshot,
         sentence=sentence(way, labels),
         tables=False,
         more=alert + details,
-    )
-    return _at_own_width(whole)
-
-
-def _at_own_width(html: str) -> str:
-    """`page` shows every picture at the width of a block map: ours is narrower."""
-    least, ours = int(MAP_WIDTH * MIN_SCALE), int(WIDTH * MIN_SCALE)
-    return (
-        html.replace(f"width='{MAP_WIDTH}'", f"width='{WIDTH}'")
-        .replace(f"max-width:{MAP_WIDTH}px", f"max-width:{WIDEST}px")
-        .replace(f"min-width:{least}px", f"min-width:{ours}px")
+        width=WIDTH,
+        widest=WIDEST,
     )

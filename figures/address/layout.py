@@ -114,6 +114,14 @@ class Boxes:
         last = min(window.last * self.per_line, self.size)
         return Window(window.first * self.per_line, last, self.size)
 
+    def left_out(self, count: int, tokens: int) -> int:
+        """How many of `tokens` in `count` blocks are not in the picture."""
+        shown = 0
+        for index in self.shown(count):
+            slots, first = self.slots(index), index * self.size
+            shown += max(min(slots.last, tokens - first) - slots.first, 0)
+        return tokens - shown
+
     @property
     def width(self) -> float:
         """Width of a box."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from figures.address_layout import LEFT, RIGHT
-from figures.address_pen import Pen, chip_width
-from figures.addressing import Equation, Trail
+from figures.address.layout import LEFT, RIGHT
+from figures.address.pen import Pen, chip_width
+from figures.address.trail import Equation, Trail
 from figures.words import Labels, esc, isolate, token_name, width
 
 RULE_WIDTH = 206  # column of the rules, beside that of the numbers

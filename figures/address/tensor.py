@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from figures.address_layout import CELL, LEFT, RIGHT, ROOM, Strip
-from figures.address_pen import Pen, chip_width
-from figures.addressing import HALVES, Quantity, Trail
-from figures.kv_shape import KVShape
+from figures.address.layout import CELL, LEFT, RIGHT, ROOM, Strip
+from figures.address.pen import Pen, chip_width
+from figures.address.shape import KVShape
+from figures.address.trail import HALVES, Quantity, Trail
 from figures.words import plural, width, wrap
 
 BAR = 24  # height of the tensor
@@ -40,7 +40,7 @@ def draw_tensor(pen: Pen, y: float, shape: KVShape) -> Iterator[str]:
     way, wide = pen.way, ROOM / (2 * shape.layers)
     for half in range(2):
         yield from _half(way, half, y, shape.layers)
-    yield pen.ring(Quantity.POSITION, LEFT + way.plane * wide, y, wide, BAR, 3)
+    yield pen.ring(None, LEFT + way.plane * wide, y, wide, BAR, 3)
 
 
 def tensor_note(way: Trail, shape: KVShape) -> list[str]:

@@ -8,17 +8,15 @@ from typing import Any
 import traitlets
 
 from blockmgr.errors import BlockManagerError
-from figures.address_page import SHELL, options, page, table
-from figures.address_rows import token_key
-from figures.address_sums import sentence
-from figures.address_svg import address_svg
-from figures.addressing import HALVES, Trail, trail
+from figures.address.page import CONTROLS, STYLE, SUMMARY, options, page, table
+from figures.address.rows import token_key
+from figures.address.shape import shown
+from figures.address.sums import sentence
+from figures.address.svg import address_svg
+from figures.address.trail import HALVES, Trail, trail
 from figures.blockmap import Source, latest
-from figures.kv_shape import KVShape, shown
-from figures.stage import Stage
+from figures.stage import Stage, shell
 from figures.words import Labels, esc
-
-__all__ = ["AddressExplorer", "KVShape", "address_svg"]
 
 _CHOICE = ("seq_id", "position", "layer", "half")
 _WAY = ("logical_block", "offset", "block_id", "slot")
@@ -41,6 +39,8 @@ class AddressExplorer(Stage):
     Where the token lies can be read and observed: `logical_block`, `offset`,
     `block_id`, `slot`, and with a `spec` also `byte_offset` and `tensor_index`.
     """
+
+    _css = Stage._css + STYLE
 
     seq_id: Any = _Choice("")
     position: Any = _Choice(0)
@@ -69,7 +69,7 @@ class AddressExplorer(Stage):
         self._snapshot = latest(source, labels)[0].after
         self._trail: Trail | None = None
         self._settled = False
-        super().__init__(SHELL)
+        super().__init__(shell(SUMMARY, CONTROLS))
         first = next(iter(self._snapshot.sequences), "")
         name = first if seq_id is None else seq_id
         self._open({"seq_id": name, "position": position, "layer": layer, "half": half})

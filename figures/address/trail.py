@@ -15,7 +15,7 @@ from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.errors import InvalidRequest, UnknownSequence
 from blockmgr.events import SequenceView, Snapshot
 from blockmgr.table import Address, address
-from figures.kv_shape import KVShape, check_plane, fitting_shape, shown
+from figures.address.shape import KVShape, check_plane, fitting_shape, shown
 
 HALVES = ("K", "V")
 """The first dimension of the tensor: keys, then values."""

@@ -7,7 +7,7 @@ from itertools import repeat
 from operator import add
 
 from blockmgr.block import NULL_BLOCK_ID
-from figures.address_layout import (
+from figures.address.layout import (
     BLOCK_HEAD,
     CELL,
     GAP,
@@ -17,8 +17,8 @@ from figures.address_layout import (
     Pool,
     Strip,
 )
-from figures.address_pen import Pen, word
-from figures.addressing import Quantity
+from figures.address.pen import Pen, word
+from figures.address.trail import Quantity
 from figures.captions import block_caption
 from figures.words import clip, esc, token_text, tooltip, width
 
