@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from blockmgr.events import Event, EventLog, Snapshot
-from figures.layout import NO_ROOM, Room
+from figures.layout import Room
 from figures.scene import Plan
 from figures.sentences import describe
 from figures.svg import room_of
@@ -44,7 +45,7 @@ class Film:
         self._states = [log.initial]
         self._plan = Plan()
         self._planned = -1  # length of the log that the plan was made for
-        self._room: tuple[Plan | None, Room] = None, NO_ROOM
+        self._rooms: tuple[Plan | None, list[Room]] = None, []
 
     def __len__(self) -> int:
         """Number of frames: the events, and the start."""
@@ -57,16 +58,18 @@ class Film:
             self._plan, self._planned = Plan.of(self.log), len(self.log)
         return self._plan
 
-    @property
-    def room(self) -> Room:
-        """Room for the rows and the queue of every frame."""
-        plan, room = self.plan, NO_ROOM
-        if self._room[0] is not plan:
-            for step in self._looked_at():
-                f = self.frame(step)
-                room = room.joined(room_of(f.after, f.event, f.before, plan))
-            self._room = plan, room
-        return self._room[1]
+    def room_at(self, step: int) -> Room:
+        """Room for the rows and the queue of this frame and of all before it.
+
+        So a picture grows when somebody arrives and never shrinks when somebody leaves:
+        it starts small, and what stands below it does not jump up again.
+        """
+        plan, looked_at = self.plan, self._looked_at()
+        if self._rooms[0] is not plan:
+            frames = map(self.frame, looked_at)
+            rooms = (room_of(f.after, f.event, f.before, plan) for f in frames)
+            self._rooms = plan, list(accumulate(rooms, Room.joined))
+        return self._rooms[1][step // looked_at.step]
 
     def _looked_at(self) -> range:
         """Every step; of a long run enough of them to know it."""

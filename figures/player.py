@@ -186,7 +186,7 @@ class Player(Stage):
             plan=self.film.plan,
             prefix=prefix,
             interactive=interactive,
-            room=self.film.room if interactive else NO_ROOM,
+            room=self.film.room_at(frame.step) if interactive else NO_ROOM,
         )
 
     def page(self) -> str:
