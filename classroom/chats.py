@@ -22,7 +22,7 @@ class Chat(NamedTuple):
     answer: str
 
 
-TUTOR = "You are a patient tutor . Answer briefly ."
+TUTOR = "You are a kind tutor . Be brief ."
 """The system prompt that Ada and Ben share: 9 words."""
 
 SIX_CHATS = (
