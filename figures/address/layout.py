@@ -11,9 +11,11 @@ much it leaves out.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
+from typing import ClassVar
 
 from blockmgr.table import Address
 
@@ -64,14 +66,53 @@ class Window:
         return self.count - self.last
 
 
+class Rows(ABC):
+    """Rows of boxes of one size, `columns` in a row; `rows` says which are drawn."""
+
+    __slots__ = ()
+    left: ClassVar[float]
+    gap: ClassVar[float]
+    columns: int
+    top: float
+    rows: Window
+
+    @property
+    @abstractmethod
+    def width(self) -> float:
+        """Width of a box."""
+
+    @property
+    @abstractmethod
+    def height(self) -> float:
+        """Height of a box."""
+
+    @property
+    def bottom(self) -> float:
+        """Where the last row ends."""
+        return self.top + len(self.rows) * (self.height + STRIP) - STRIP
+
+    def shown(self, count: int) -> range:
+        """Which of `count` boxes are in the picture."""
+        first, last = self.rows.first * self.columns, self.rows.last * self.columns
+        return range(first, min(last, count))
+
+    def spot(self, index: int) -> tuple[float, float]:
+        """Top left corner of a box."""
+        row, column = divmod(index, self.columns)
+        y = self.top + (row - self.rows.first) * (self.height + STRIP)
+        return self.left + column * (self.width + self.gap), y
+
+
 @dataclass(frozen=True, slots=True)
-class Boxes:
+class Boxes(Rows):
     """The logical blocks: rows of equal boxes with `per_line` cells a line.
 
     A box shows `lines` lines. Of a block with more lines, the chosen box shows those
     around the chosen cell, every other box its first ones.
     """
 
+    left: ClassVar[float] = LEFT
+    gap: ClassVar[float] = BOX_GAP
     size: int
     per_line: int
     lines: int
@@ -132,23 +173,6 @@ class Boxes:
         """Height of a box."""
         return HEAD + self.lines * (CELL + GAP) - GAP + PAD
 
-    @property
-    def bottom(self) -> float:
-        """Where the last row of boxes ends."""
-        return self.top + len(self.rows) * (self.height + STRIP) - STRIP
-
-    def shown(self, count: int) -> range:
-        """The logical blocks that are in the picture."""
-        return range(
-            self.rows.first * self.columns, min(self.rows.last * self.columns, count)
-        )
-
-    def spot(self, index: int) -> tuple[float, float]:
-        """Top left corner of a box."""
-        row, column = divmod(index, self.columns)
-        y = self.top + (row - self.rows.first) * (self.height + STRIP)
-        return LEFT + column * (self.width + BOX_GAP), y
-
     def cell_spot(self, index: int, offset: int) -> tuple[float, float]:
         """Top left corner of a cell, from that of its box."""
         line, column = divmod(offset - self.slots(index).first, self.per_line)
@@ -170,9 +194,11 @@ def _most_boxes(per_line: int, wanted: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class Pool(Rows):
     """The pool: rows of physical blocks with `per_line` slots a line."""
 
+    left: ClassVar[float] = POOL_LEFT
+    gap: ClassVar[float] = POOL_GAP
     columns: int
     per_line: int
     lines: int
@@ -199,23 +225,6 @@ class Pool:
     def height(self) -> float:
         """Height of a block."""
         return BLOCK_HEAD + self.lines * (SLOT + 2) + 5
-
-    @property
-    def bottom(self) -> float:
-        """Where the last row of blocks ends."""
-        return self.top + len(self.rows) * (self.height + STRIP) - STRIP
-
-    def shown(self, count: int) -> range:
-        """The physical blocks that are in the picture."""
-        return range(
-            self.rows.first * self.columns, min(self.rows.last * self.columns, count)
-        )
-
-    def spot(self, block_id: int) -> tuple[float, float]:
-        """Top left corner of a block."""
-        row, column = divmod(block_id, self.columns)
-        y = self.top + (row - self.rows.first) * (self.height + STRIP)
-        return POOL_LEFT + column * (self.width + POOL_GAP), y
 
     def slot_width(self) -> float:
         """Width of one slot."""
