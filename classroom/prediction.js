@@ -6,6 +6,8 @@ const SILENT =
   "cell again. What you typed is still here.";
 
 function render({ model, el }) {
+  // JupyterLab's one-key shortcuts (such as D, D: delete the cell) stay out: it listens
+  // further up (since 4.1 as the event bubbles), and no key gets there.
   const stop = (event) => event.stopPropagation();
   el.addEventListener("keydown", stop);
 
@@ -43,10 +45,6 @@ function render({ model, el }) {
     const hadFocus = el.contains(document.activeElement);
     el.innerHTML = model.get("body");
     el.querySelector("form")?.addEventListener("submit", send);
-    // JupyterLab's one-key shortcuts (such as D, D: delete the cell) stay out. It asks the
-    // element that has the focus, so each one that can have it carries the mark.
-    for (const one of el.querySelectorAll("button, input, [tabindex]"))
-      one.dataset.lmSuppressShortcuts = "true";
     // Whoever pressed Enter hears and sees the verdict next, and stays where they were.
     if (hadFocus) el.querySelector(".verdict, input")?.focus({ preventScroll: true });
   }
