@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
+from figures.cells import CellWidget
 
-class PredictionView(anywidget.AnyWidget):
+
+class PredictionView(CellWidget):
     """A card in the page. `body` is its HTML, made and escaped by `Prediction.html`.
 
     `on_guess` is called with what was typed; what it returns is shown beside the

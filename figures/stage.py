@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
+from figures.cells import CellWidget
 from figures.theme import CONTROLS, TOKENS, variables
 from figures.words import esc
 
@@ -57,7 +57,7 @@ def view_bundle(text: str, html: str, model_id: str | None) -> dict[str, Any]:
     return bundle
 
 
-class Stage(anywidget.AnyWidget):
+class Stage(CellWidget):
     """A widget whose picture comes from Python.
 
     `frame` is the message to the page; `selected` names what the reader chose, and may
@@ -147,4 +147,5 @@ class Stage(anywidget.AnyWidget):
     def _repr_mimebundle_(
         self, **_kwargs: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
+        self.replace_earlier()
         return view_bundle(repr(self), self.page(), self.model_id), {}

@@ -13,6 +13,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from ipywidgets.widgets import widget as ipywidget
 
 from blockmgr import BlockManager, Event
 from figures import BlockMap, Player, picture, show
@@ -399,3 +400,13 @@ def test_the_page_script_draws_nothing_and_asks_for_nothing() -> None:
     style = (folder / "stage.css").read_text(encoding="utf-8")
     assert "url(" not in style
     assert "@import" not in style
+
+
+def test_a_closed_widget_leaves_nothing_behind() -> None:
+    alive = ipywidget._instances
+    before = set(alive)
+    player = Player(busy())
+    assert set(alive) - before
+    player.close()
+    player.close()
+    assert set(alive) == before

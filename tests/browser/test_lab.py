@@ -298,6 +298,17 @@ _LIVE = "len(__import__('ipywidgets').widgets.widget._instances)"
 _STAGES = ".kvstage, .jp-OutputArea-output form"
 
 
+def test_running_all_again_piles_nothing_up(lab: Lab) -> None:
+    """In one kernel: as many widgets live after the second and third run as before."""
+    for notebook in (START, TABLE):
+        lab.use(notebook)
+        live = []
+        for _ in range(3):
+            lab.run_all()
+            live.append(lab.kernel_eval(_LIVE))
+        assert live[0] == live[1] == live[2] > 0
+
+
 def test_all_works_again_after_a_restart(lab: Lab) -> None:
     lab.use(START)
     seen = []
