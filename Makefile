@@ -7,15 +7,16 @@ WORKERS ?= 2
 LESSON ?= workbook/00_start_here.ipynb
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup lab test check format data notebooks figures clean
+.PHONY: help setup lab test check format data notebooks figures bench soak mutants \
+  gpu-check clean
 
 help: ## List the commands
-	@sed -n 's/^\([a-z]*\):.*## /  make \1@/p' Makefile | tr '@' '\t' | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1@/p' Makefile | tr '@' '\t' | expand -t 18
 	@echo
 	@echo '  PYTHON=python3.12   which Python makes .venv (3.11 or newer)'
 	@echo '  TORCH=cpu|cuda      which torch; any requirement of pip will do too'
 	@echo '  LESSON=FILE         what make lab opens: workbook/03_....ipynb'
-	@echo '  ARGS="..."          more arguments for lab, test, data and notebooks'
+	@echo '  ARGS="..."          more arguments for the command'
 
 setup: ## Make or renew .venv (the other commands do it by themselves)
 	@if [ -n "$$PYTHON" ]; then set -- "$$PYTHON"; \
@@ -63,6 +64,18 @@ notebooks: setup ## Make the students' notebooks from notebooks/solutions, and r
 
 figures: setup ## Draw the README's pictures anew
 	@$(BIN)/python -m figures.readme
+
+bench: setup ## Time the manager's basic operations
+	@$(BIN)/python -m blockmgr bench --flat $(ARGS)
+
+soak: setup ## 1,000,000 random operations, every byte looked after
+	@nice -n 5 $(BIN)/python tools/soak.py $(ARGS)
+
+mutants: setup ## Change the core line by line: does a test notice?
+	@nice -n 5 $(BIN)/python tools/mutants.py $(ARGS)
+
+gpu-check: setup ## What only a GPU can show (skips without one)
+	@$(BIN)/python tools/gpu_check.py $(ARGS)
 
 clean: ## Remove .venv and every cache
 	rm -rf .venv .venv.lock build dist *.egg-info screenshots .hypothesis \

@@ -7,13 +7,17 @@ It decides block for block what vLLM decides. Read it in this order:
 `prefix.py` naming the content of full blocks, and finding them again
 `pool.py` take, touch, free, register
 `table.py` from a token's position to its slot
-`sequence.py` one request: its tokens, their hashes, its table
-`answers.py`, `manager.py` sequences: allocate, append, free, preempt, resume
+`groups.py` full attention, sliding window or both: which blocks are still seen
+`sequence.py` one request: its tokens, their hashes, its tables
+`answers.py`, `manager.py` sequences: allocate, append, fork, swap, free, preempt
 `events.py`, `recorder.py` what happened, and the states between
 `audit.py` what must always hold
+`policy.py` how much to take, and when
+`request.py`, `scheduler.py` whose tokens the next step computes, and who has to wait
 
-`storage.py` (torch) holds the bytes. It is not imported here, so that the bookkeeping
-starts in milliseconds and runs where torch does not.
+`storage.py` (torch) holds the bytes; `device_tables.py`, `swap.py` and `attention.py`
+stand on it. They are not imported here, so that the bookkeeping starts in milliseconds
+and runs where torch does not.
 """
 
 from blockmgr.answers import Allocation, Stats, Status
@@ -30,9 +34,13 @@ from blockmgr.errors import (
     UnknownSequence,
 )
 from blockmgr.events import Event, EventLog, SequenceView, Snapshot
+from blockmgr.groups import FullAttention, SlidingWindow
 from blockmgr.manager import BlockManager
+from blockmgr.policy import Batched, OnDemand, PolicyAllocator, PreAllocate
 from blockmgr.pool import BlockPool
 from blockmgr.prefix import MultiModal
+from blockmgr.request import Request, RequestStatus, SchedulerOutput
+from blockmgr.scheduler import Scheduler
 from blockmgr.table import Address, address
 
 __all__ = [
@@ -40,6 +48,7 @@ __all__ = [
     "Allocation",
     "AuditError",
     "BadTrace",
+    "Batched",
     "Block",
     "BlockManager",
     "BlockManagerError",
@@ -48,11 +57,20 @@ __all__ = [
     "DuplicateSequence",
     "Event",
     "EventLog",
+    "FullAttention",
     "InvalidFree",
     "InvalidRequest",
     "MultiModal",
+    "OnDemand",
     "OutOfBlocks",
+    "PolicyAllocator",
+    "PreAllocate",
+    "Request",
+    "RequestStatus",
+    "Scheduler",
+    "SchedulerOutput",
     "SequenceView",
+    "SlidingWindow",
     "Snapshot",
     "Stats",
     "Status",

@@ -6,8 +6,11 @@ In vLLM: `allocate_slots` gives the new blocks or None, and version 0.6.3 had
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
+
+from blockmgr.block import Block, ids_of
 
 
 class Status(StrEnum):
@@ -25,22 +28,42 @@ class Status(StrEnum):
 class Allocation(NamedTuple):
     """The answer to a call that asks for room. True exactly when it was granted.
 
-    `hit_blocks` were found in the prefix cache and are shared, `new_blocks` were taken
-    (ids, in table order). `needed` is the number of free blocks the call required,
-    headroom included, and `free` the number there were: `needed > free` is why the
-    answer is not OK.
+    `hits` were found in the prefix cache and are shared, `new` were taken, in the order
+    of the table; `hit_blocks` and `new_blocks` are their ids. `needed` is the number of
+    free blocks the call required, headroom included, and `free` the number there were
+    (0 if none was needed): `needed > free` is why an answer is not OK.
+
+    `copies` are (source, destination) pairs of blocks that the storage must copy before
+    anything else is read or written: within the pool after an append into a shared
+    block, from the pool to the host after `swap_out`, back after `swap_in`.
     """
 
     status: Status
-    hit_blocks: tuple[int, ...] = ()
-    new_blocks: tuple[int, ...] = ()
+    hits: Sequence[Block] = ()
+    new: Sequence[Block] = ()
     num_cached_tokens: int = 0
     num_scheduled_tokens: int = 0
     needed: int = 0
     free: int = 0
+    copies: tuple[tuple[int, int], ...] = ()
 
     def __bool__(self) -> bool:
         return self.status is Status.OK
+
+    @property
+    def hit_blocks(self) -> tuple[int, ...]:
+        """The ids of `hits`."""
+        return ids_of(self.hits)
+
+    @property
+    def new_blocks(self) -> tuple[int, ...]:
+        """The ids of `new`."""
+        return ids_of(self.new)
+
+    def __repr__(self) -> str:
+        fields = self._asdict() | {"hits": self.hit_blocks, "new": self.new_blocks}
+        told = (f"{name}={value}" for name, value in fields.items() if value)
+        return f"Allocation({', '.join(told)})"
 
 
 class Stats(NamedTuple):

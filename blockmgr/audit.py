@@ -10,12 +10,15 @@ mini-sglang's radix cache is a relative.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.errors import AuditError
-from blockmgr.events import EventLog, Snapshot
+from blockmgr.events import EventLog, Ids, Snapshot
 from blockmgr.pool import BlockPool
+
+Finding = tuple[list[str], str]
 
 
 class Check(NamedTuple):
@@ -28,48 +31,43 @@ class Check(NamedTuple):
 
 
 def audit(snapshot: Snapshot) -> tuple[Check, ...]:
-    """Every invariant of a state, in the order in which they build on each other."""
-    return tuple(
-        Check(name, not broken, broken or held)
-        for name, broken, held in (
-            ("the null block is nobody's", *_null_block(snapshot)),
-            ("every block is free or in use", *_free_or_used(snapshot)),
-            ("free + in use = usable", *_accounting(snapshot)),
-            ("ref counts = table entries", *_ref_counts(snapshot)),
-            ("tables hold their tokens", *_tables(snapshot)),
-            ("map and blocks agree", *_cache(snapshot)),
-        )
-    )
+    """Every invariant of a state, in the order in which they build on each other, and
+    the same ones for the host's pool if there is one."""
+    host = snapshot.host_side()
+    checks = [_check(snapshot, name, look) for name, look in INVARIANTS.items()]
+    if host:
+        checks += [_check(host, f"host: {n}", look) for n, look in INVARIANTS.items()]
+    return tuple(checks)
 
 
-# Each of these answers (what breaks it, or nothing; what to say when it holds).
+def _check(s: Snapshot, name: str, look: Callable[[Snapshot], Finding]) -> Check:
+    broken, held = look(s)
+    return Check(name, not broken, broken[0] if broken else held)
 
 
-def _null_block(s: Snapshot) -> tuple[str, str]:
-    broken = ""
+# Each of these answers (what breaks it, what to say when nothing does).
+
+
+def _null_block(s: Snapshot) -> Finding:
+    broken = []
     if s.ref_cnt[NULL_BLOCK_ID] or s.block_hash[NULL_BLOCK_ID]:
-        broken = "block 0 has a user or a hash"
-    elif NULL_BLOCK_ID in s.free_queue:
-        broken = "block 0 stands in the free queue"
+        broken.append("block 0 has a user or a hash")
+    if NULL_BLOCK_ID in s.free_queue:
+        broken.append("block 0 stands in the free queue")
     return broken, "block 0 is in no queue and has no hash"
 
 
-def _free_or_used(s: Snapshot) -> tuple[str, str]:
-    places = Counter(s.free_queue)
-    for block_id in range(s.num_blocks):
-        if block_id == NULL_BLOCK_ID:
-            continue
-        expected = 1 if s.ref_cnt[block_id] == 0 else 0
-        if places[block_id] != expected:
-            return (
-                f"block {block_id} has {s.ref_cnt[block_id]} users and stands "
-                f"{places[block_id]} times in the free queue",
-                "",
-            )
-    return "", "each free block stands once in the queue, no block in use does"
+def _free_or_used(s: Snapshot) -> Finding:
+    times = Counter(s.free_queue)
+    broken = [
+        f"block {b} has {n} users and stands {times[b]} times in the free queue"
+        for b, n in enumerate(s.ref_cnt)
+        if b != NULL_BLOCK_ID and times[b] != (n == 0)
+    ]
+    return broken, "each free block stands once in the queue, no block in use does"
 
 
-def _accounting(s: Snapshot) -> tuple[str, str]:
+def _accounting(s: Snapshot) -> Finding:
     used = sum(count > 0 for count in s.ref_cnt)
     named = {b for b, key in enumerate(s.block_hash) if key is not None}
     cached = sum(b in named for b in s.free_queue)
@@ -77,57 +75,82 @@ def _accounting(s: Snapshot) -> tuple[str, str]:
         f"{s.num_usable} usable = {used} in use + {s.num_free} free "
         f"({cached} of them cached)"
     )
-    return ("" if used + s.num_free == s.num_usable else figures), figures
+    return [figures] * (used + s.num_free != s.num_usable), figures
 
 
-def _ref_counts(s: Snapshot) -> tuple[str, str]:
-    users: Counter[int] = Counter()
-    for view in s.sequences.values():
-        users.update(set(view.block_table) - {NULL_BLOCK_ID})
-    for block_id, count in enumerate(s.ref_cnt):
-        if count != users[block_id]:
-            return (
-                f"block {block_id} counts {count} users, "
-                f"and {users[block_id]} tables hold it",
-                "",
-            )
-    return "", f"{sum(users.values())} table entries, {sum(s.ref_cnt)} references"
+def _ref_counts(s: Snapshot) -> Finding:
+    tables = [table for view in s.sequences.values() for table in view.tables]
+    users = Counter(b for table in tables for b in set(table) - {NULL_BLOCK_ID})
+    broken = [
+        f"block {b} counts {n} users, and {users[b]} tables hold it"
+        for b, n in enumerate(s.ref_cnt)
+        if n != users[b]
+    ]
+    held = f"{sum(users.values())} table entries, {sum(s.ref_cnt)} references"
+    return broken, held
 
 
-def _tables(s: Snapshot) -> tuple[str, str]:
-    for view in s.sequences.values():
-        real = [b for b in view.block_table if b != NULL_BLOCK_ID]
+def _tables(s: Snapshot) -> Finding:
+    broken = []
+    for name, view in s.sequences.items():
+        real = [b for table in view.tables for b in table if b != NULL_BLOCK_ID]
+        shortest, length = min(map(len, view.tables)), len(view.token_ids)
         if len(set(real)) != len(real):
-            return f"{view.seq_id} holds a block twice: {list(real)}", ""
+            broken.append(f"{name} holds a block twice: {real}")
         if not all(0 < b < s.num_blocks for b in real):
-            return f"{view.seq_id} holds blocks that do not exist: {list(real)}", ""
-        if len(view.token_ids) > len(view.block_table) * s.block_size:
-            return (
-                f"{view.seq_id} has {len(view.token_ids)} tokens in "
-                f"{len(view.block_table)} blocks of {s.block_size}",
-                "",
-            )
+            broken.append(f"{name} holds blocks that do not exist: {real}")
+        if length > shortest * s.block_size:
+            where = f"{shortest} blocks of {s.block_size}"
+            broken.append(f"{name} has {length} tokens in {where}")
     tokens = sum(len(view.token_ids) for view in s.sequences.values())
-    return "", f"{tokens} tokens in {len(s.sequences)} tables, no block twice in one"
+    held = f"{tokens} tokens in {len(s.sequences)} tables, no block twice in one"
+    return broken or _sharers(s), held
 
 
-def _cache(s: Snapshot) -> tuple[str, str]:
+def _sharers(s: Snapshot) -> list[str]:
+    """Who shares a block has the same tokens in it."""
+    content: dict[int, tuple[str, Ids]] = {}
+    broken = []
+    for name, view in s.sequences.items():
+        for i, b in ((i, b) for table in view.tables for i, b in enumerate(table) if b):
+            tokens = view.token_ids[i * s.block_size : (i + 1) * s.block_size]
+            other, theirs = content.setdefault(b, (name, tokens))
+            if tokens != theirs:
+                broken.append(f"{other} and {name} have other tokens in block {b}")
+    return broken
+
+
+def _cache(s: Snapshot) -> Finding:
     in_map = [(b, key) for key, ids in s.cache.items() for b in ids]
     on_blocks = [(b, key) for b, key in enumerate(s.block_hash) if key is not None]
-    for block_id, key in sorted(set(on_blocks) ^ set(in_map)):
-        where = "in the map" if (block_id, key) in in_map else "on the block"
-        return f"block {block_id} with hash {key[:8]} is only {where}", ""
-    if len(in_map) != len(on_blocks):
-        return "the map lists a block twice under one hash", ""
-    return "", f"{len(in_map)} registered blocks under {len(s.cache)} hashes"
+    broken = [
+        f"block {b} with hash {key[:8]} is only "
+        + ("in the map" if (b, key) in in_map else "on the block")
+        for b, key in sorted(set(on_blocks) ^ set(in_map))
+    ]
+    if not broken and len(in_map) != len(on_blocks):
+        broken = ["the map lists a block twice under one hash"]
+    return broken, f"{len(in_map)} registered blocks under {len(s.cache)} hashes"
 
 
-def audit_living(pool: BlockPool, now: Snapshot, log: EventLog | None) -> list[Check]:
-    """Audit a manager from inside: its state, its pool's list of blocks, its log.
+INVARIANTS: dict[str, Callable[[Snapshot], Finding]] = {
+    "the null block is nobody's": _null_block,
+    "every block is free or in use": _free_or_used,
+    "free + in use = usable": _accounting,
+    "ref counts = table entries": _ref_counts,
+    "tables hold their tokens": _tables,
+    "map and blocks agree": _cache,
+}
+
+
+def audit_living(
+    pools: list[BlockPool], now: Snapshot, log: EventLog | None
+) -> list[Check]:
+    """Audit a manager from inside: its state, its pools' lists of blocks, its log.
 
     Raises `AuditError` that names the first invariant that does not hold.
     """
-    checks = [*audit(now), _blocks_in_place(pool)]
+    checks = [*audit(now), *map(_blocks_in_place, pools)]
     if log is not None:
         same = log.snapshots()[-1] == now
         where = "this state" if same else "another state than this one"

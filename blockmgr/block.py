@@ -10,9 +10,8 @@ of the standard library, which are faster in Python and hold the same order.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
 from typing import NamedTuple
 
 NULL_BLOCK_ID = 0
@@ -20,18 +19,29 @@ NULL_BLOCK_ID = 0
 
 
 class BlockHash(NamedTuple):
-    """The name of a full block: the digest, and exactly what was hashed.
+    """The name of a full block: the digest, and what else tells it from others.
 
-    `content` = the block's tokens, the SHA-256 of its parent's content and its extra
-    keys, packed. It is compared on every hit, so a colliding digest costs a hit and
-    never gives a wrong one.
+    With a hash that is not cryptographic, `content` is exactly what was hashed: the
+    block's tokens, its parent's SHA-256 and its extra keys, packed. It is compared on
+    every hit, so a colliding digest costs a hit and never gives a wrong one. SHA-256
+    needs no such help, and then it is empty. `group` says whose K and V they are (see
+    `groups.py`): layers of another kind have other values for the same tokens.
     """
 
     digest: bytes
-    content: bytes
+    content: bytes = b""
+    group: int = 0
+
+    def in_group(self, group: int) -> BlockHash:
+        """The name of the same tokens in another group. No name of this one is it."""
+        if group == 0:
+            return self
+        return BlockHash(self.digest + bytes([group]), self.content, group)
 
     def hex(self) -> str:
-        """The digest as hex digits, for people."""
+        """The digest as hex digits, for people; `:1` marks the second group."""
+        if self.group:
+            return f"{self.digest[:-1].hex()}:{self.group}"
         return self.digest.hex()
 
 
@@ -42,14 +52,16 @@ class Block:
     names its content once it is full and registered in the prefix cache, and **stays
     when the block becomes free**: that is how a free block can still be found again.
     Blocks compare by identity: there is one object for each block of the pool.
+    `num_stale` belongs to the free queue.
     """
 
-    __slots__ = ("block_hash", "block_id", "ref_cnt")
+    __slots__ = ("block_hash", "block_id", "num_stale", "ref_cnt")
 
     def __init__(self, block_id: int) -> None:
         self.block_id = block_id
         self.ref_cnt = 0
         self.block_hash: BlockHash | None = None
+        self.num_stale = 0
 
     @property
     def is_null(self) -> bool:
@@ -63,7 +75,7 @@ class Block:
 
 def ids_of(blocks: Iterable[Block]) -> tuple[int, ...]:
     """The numbers of some blocks, in their order."""
-    return tuple(block.block_id for block in blocks)
+    return tuple([block.block_id for block in blocks])  # quicker than a generator
 
 
 class FreeQueue:
@@ -72,41 +84,61 @@ class FreeQueue:
     The queue has two parts. In front a **stack** of blank blocks: nobody can find
     their content again, so they are given out first, the newest first. Behind it a
     **line** of remembered blocks, in the order in which they were freed: the one that
-    waited longest is overwritten first (LRU), and a cache hit can take a block out of
-    the middle. A dict gives both at a cost that does not depend on the pool's size.
+    waited longest is overwritten first (LRU).
+
+    A cache hit takes a block out of the middle of the line, and no container of Python
+    does that quickly. So its entry stays where it is, and the block counts that it left
+    one behind (`num_stale`). Whoever comes to a stale entry passes over it. Entries of
+    one block stand in the order of time, so the stale ones are those in front.
     """
 
     def __init__(self, blocks: Iterable[Block]) -> None:
-        self._stack = list(blocks)[::-1]  # head of the queue = end of the list
-        self._line: OrderedDict[Block, None] = OrderedDict()
+        self.stack = list(blocks)[::-1]  # the head of the queue is the end of the list
+        self.line: deque[Block] = deque()
+        self.num_stale = 0
 
     def __len__(self) -> int:
-        return len(self._stack) + len(self._line)
+        return len(self.stack) + len(self.line) - self.num_stale
 
     def __iter__(self) -> Iterator[Block]:
         """From head to tail."""
-        return chain(reversed(self._stack), self._line)
+        yield from reversed(self.stack)
+        passed: Counter[Block] = Counter()
+        for block in self.line:
+            passed[block] += 1
+            if passed[block] > block.num_stale:
+                yield block
 
     def take(self, n: int) -> list[Block]:
         """Remove `n` blocks from the head; the caller knows that there are as many."""
-        if n == 0:  # a slice from -0 would be the whole stack
-            return []
-        taken = self._stack[-n:]
-        del self._stack[-n:]
-        taken.reverse()
-        for _ in range(n - len(taken)):
-            taken.append(self._line.popitem(last=False)[0])
+        taken: list[Block] = []
+        if self.stack and n:  # (a slice from -0 would be the whole stack)
+            taken = self.stack[-n:][::-1]
+            del self.stack[-n:]
+        if self.num_stale > len(self.line) // 2:
+            self._sweep()
+        while len(taken) < n:
+            block = self.line.popleft()
+            if block.num_stale:
+                block.num_stale -= 1
+                self.num_stale -= 1
+            else:
+                taken.append(block)
         return taken
 
-    def put_head(self, blocks: list[Block]) -> None:
-        """Put blocks in front, `blocks[0]` becoming the new head."""
-        self._stack.extend(reversed(blocks))
-
     def put_tail(self, blocks: list[Block]) -> None:
-        """Put blocks at the end, in the order given."""
-        for block in blocks:
-            self._line[block] = None
+        """Put remembered blocks at the end of the line, in the order given."""
+        self.line += blocks
+        if self.num_stale > 4 * len(self) + 1000:
+            self._sweep()
 
-    def remove(self, block: Block) -> None:
-        """Take a remembered block out of the middle, because somebody found it."""
-        del self._line[block]
+    def _sweep(self) -> None:
+        """Throw all stale entries away. It happens when most are stale, so that for
+        each of these only a few entries are looked at."""
+        line = []
+        for block in self.line:
+            if block.num_stale:
+                block.num_stale -= 1
+            else:
+                line.append(block)
+        self.line, self.num_stale = deque(line), 0

@@ -5,9 +5,10 @@ Everything here raises `InvalidRequest`, which says what was expected and what c
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable
 from typing import cast
 
-from blockmgr.errors import InvalidRequest
+from blockmgr.errors import DuplicateSequence, InvalidRequest, UnknownSequence
 from blockmgr.prefix import NO_EXTRA_KEYS, ExtraKeys, MultiModal
 
 
@@ -23,6 +24,57 @@ def check_name(seq_id: object) -> None:
     """Raise `InvalidRequest` unless this can name a sequence: text, not empty."""
     if not isinstance(seq_id, str) or not seq_id:
         raise InvalidRequest(f"a sequence needs a name (text), got {seq_id!r:.80}")
+
+
+def check_new(seq_id: object, here: Container[object]) -> None:
+    """Raise `InvalidRequest` unless this can name a sequence (text, not empty), and
+    `DuplicateSequence` if one has that name already."""
+    check_name(seq_id)
+    if seq_id in here:
+        raise DuplicateSequence(
+            f"sequence {seq_id!r} is here already: free it first, "
+            "or choose another name"
+        )
+
+
+def check_group(seq_ids: Iterable[str]) -> list[str]:
+    """The names of some sequences. Raises `InvalidRequest` for none, for one that is
+    named twice, and for a text, which is a row of letters to Python."""
+    names = [] if isinstance(seq_ids, str) else list(seq_ids)
+    if not names or len(set(names)) < len(names):
+        raise InvalidRequest(
+            f"expected a list of sequences, each named once, got {seq_ids!r}"
+        )
+    return names
+
+
+def unknown(seq_id: object, here: Iterable[str]) -> UnknownSequence:
+    """The error for a name that no sequence has."""
+    names = ", ".join(map(repr, here)) or "none"
+    return UnknownSequence(f"no sequence {seq_id!r} here (there are: {names})")
+
+
+def check_status(seq_id: str, status: str, wanted: str) -> None:
+    """Raise `InvalidRequest` unless a sequence has the status that a call needs."""
+    if status != wanted:
+        advice = {
+            "running": "it holds blocks and can grow",
+            "preempted": "it holds no blocks, resume it first",
+            "swapped": "its blocks are on the host, swap it in first",
+        }
+        raise InvalidRequest(
+            f"only a {wanted} sequence can do this, and {seq_id!r} is {status}: "
+            f"{advice[status]}"
+        )
+
+
+def check_length(length: int, longest: int | None) -> None:
+    """Raise `InvalidRequest` if a sequence is or would be too long."""
+    if longest is not None and length > longest:
+        raise InvalidRequest(
+            f"{length} tokens are more than max_model_len={longest}: "
+            "shorten the prompt or end the sequence"
+        )
 
 
 def check_share(name: str, value: object) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
+from blockmgr import bench
 from blockmgr.catalogue import TRACES, Trace
 from blockmgr.download import DownloadError, download, is_intact
 from blockmgr.errors import BadTrace
@@ -53,7 +54,7 @@ def _follow(bar: Progress, what: str, total: int) -> Callable[[int], None]:
 
 def run_replay(files: Sequence[Path]) -> int:
     """Replay recordings, or all of ours: 0 equal, 1 some differ, 2 a bad file."""
-    paths = list(files) or sorted(RECORDINGS.glob("*.jsonl.gz"))
+    paths = list(files) or sorted(RECORDINGS.rglob("*.jsonl.gz"))
     console = Console(highlight=False, soft_wrap=True)
     worst = equal = 0
     with _bar(console) as bar:
@@ -71,6 +72,60 @@ def run_replay(files: Sequence[Path]) -> int:
     if len(paths) > 1 and sys.stdout.isatty():
         console.print(f"{equal} of {len(paths)} decide the same as vLLM in every step")
     return worst
+
+
+# --- bench ----------------------------------------------------------------------------
+
+
+def run_bench(quick: bool, flat: bool, as_json: bool) -> int:
+    """Measure the basic operations and show them beside the targets."""
+    console = Console(highlight=False)
+    tasks: dict[str, Callable[[int], None]] = {}
+    with _bar(console, hidden=as_json) as bar:
+
+        def progress(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = _follow(bar, what, total)
+            tasks[what](done)
+
+        sizes = bench.FLAT_SIZES if flat else ()
+        rounds = bench.QUICK_ROUNDS if quick else bench.ROUNDS
+        report = bench.run(rounds, sizes, progress)
+    if as_json:
+        print(json.dumps(report.as_json(), indent=1))
+        return 0
+    console.print(f"1 unit = {report.unit_ns:.1f} ns: one append(popleft()) of a deque")
+    console.print(_bench_table(report))
+    console.print("units per operation; vLLM 0.33 and nano-vllm in the same units")
+    if report.flat:
+        console.print(_flat_table(report))
+        console.print("units per operation in pools of so many blocks")
+    return 0
+
+
+def _bench_table(report: bench.Report) -> Table:
+    right = ("ns", "units", "at most", "vLLM", "nano-vllm")
+    table = Table(Column("row", no_wrap=True))
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("what it measures")
+    for row in bench.ROWS:
+        others = [f"{n:,}" if n else "" for n in (row.target, row.vllm, row.nano)]
+        ours = (f"{report.ns(row.name):,.0f}", f"{report.rows[row.name]:,.1f}")
+        table.add_row(row.name, *ours, *others, row.about)
+    return table
+
+
+def _flat_table(report: bench.Report) -> Table:
+    table = Table(Column("row", no_wrap=True))
+    for size in next(iter(report.flat.values())):
+        table.add_column(f"{size:,}", justify="right", no_wrap=True)
+    table.add_column("largest / smallest", justify="right")
+    for name, sizes in report.flat.items():
+        units = list(sizes.values())
+        ratio = f"{units[-1] / units[0]:.2f}"
+        table.add_row(name, *(f"{u:,.1f}" for u in units), ratio)
+    return table
 
 
 # --- simulate -------------------------------------------------------------------------

@@ -73,7 +73,13 @@ class Cleared(NamedTuple):
     """Every hash is gone (`reset_prefix_cache`); the queue order stays."""
 
 
-Change = Taken | Touched | Released | Stored | Removed | Cleared
+class OnHost(NamedTuple):
+    """The same kinds of change, in the host's pool: it takes, touches and releases."""
+
+    change: Taken | Touched | Released
+
+
+Change = Taken | Touched | Released | Stored | Removed | Cleared | OnHost
 
 
 # --- the state at one moment --------------------------------------------------------
@@ -83,14 +89,22 @@ class SequenceView(NamedTuple):
     """One sequence as a snapshot shows it.
 
     `token_ids` are the tokens that have a slot, so `token_ids[i]` lies in slot
-    `i % block_size` of block `block_table[i // block_size]`. `status` is "running" or
-    "preempted" (its tokens are remembered, its table is empty).
+    `i % block_size` of block `block_table[i // block_size]`; where that is 0, the token
+    fell out of the window. `status` is "running", "preempted" (its tokens are
+    remembered, its table is empty) or "swapped" (its table names blocks of the host).
+    `more_tables` are those of further groups of layers.
     """
 
     seq_id: str
     block_table: Ids
     token_ids: Ids
     status: str = "running"
+    more_tables: tuple[Ids, ...] = ()
+
+    @property
+    def tables(self) -> tuple[Ids, ...]:
+        """The tables of all groups, in the pool's blocks."""
+        return self.block_table, *self.more_tables
 
 
 class Snapshot(NamedTuple):
@@ -98,7 +112,8 @@ class Snapshot(NamedTuple):
 
     `ref_cnt[b]` and `block_hash[b]` (hex digest or None) are per physical block, with
     the null block recorded as 0 and None. `free_queue` runs head to tail. `cache` maps
-    each registered hash to its blocks, earliest first.
+    each registered hash to its blocks, earliest first. The `host_` fields are the same
+    for the host's pool, if there is one, and the sequences that are swapped out to it.
     """
 
     block_size: int
@@ -108,6 +123,9 @@ class Snapshot(NamedTuple):
     free_queue: Ids
     cache: Mapping[str, Ids]
     sequences: Mapping[str, SequenceView]
+    host_ref_cnt: Ids = ()
+    host_free_queue: Ids = ()
+    host_sequences: Mapping[str, SequenceView] = MappingProxyType({})
 
     def __repr__(self) -> str:
         return (
@@ -140,83 +158,103 @@ class Snapshot(NamedTuple):
         return tuple(
             seq_id
             for seq_id, view in self.sequences.items()
-            if block_id in view.block_table
+            if any(block_id in table for table in view.tables)
         )
 
     def filled(self, block_id: int) -> int:
         """Slots of this block that hold a token of a living sequence, 0..block_size."""
         most = 0
         for view in self.sequences.values():
-            if block_id in view.block_table:
-                start = view.block_table.index(block_id) * self.block_size
-                most = max(most, min(len(view.token_ids) - start, self.block_size))
+            for table in view.tables:
+                if block_id in table:
+                    start = table.index(block_id) * self.block_size
+                    most = max(most, min(len(view.token_ids) - start, self.block_size))
         return most
+
+    def host_side(self) -> Snapshot | None:
+        """The host's pool as a snapshot of its own; None if there is no such pool."""
+        n, ref_cnt, queue = (
+            len(self.host_ref_cnt),
+            self.host_ref_cnt,
+            self.host_free_queue,
+        )
+        there, nameless = self.host_sequences, (None,) * n
+        if n == 0:
+            return None
+        return Snapshot(self.block_size, n, ref_cnt, nameless, queue, {}, there)
 
     def after(self, event: Event) -> Snapshot:
         """The snapshot that follows this one once `event` has happened."""
-        state = _Draft(self)
+        names = list(self.block_hash)
+        cache = {key: list(ids) for key, ids in self.cache.items()}
+        pool = _Tier(self.ref_cnt, self.free_queue, self.sequences)
+        host = _Tier(self.host_ref_cnt, self.host_free_queue, self.host_sequences)
         for change in event.changes:
-            state.apply(change)
-        return state.finish(event.sequences)
+            lost: tuple[tuple[int, str], ...] = ()
+            match change:
+                case OnHost(inner):
+                    host.move(inner)
+                case Taken() | Touched() | Released():
+                    pool.move(change)
+                    lost = change.evicted if isinstance(change, Taken) else ()
+                case Removed(lost):
+                    pass
+                case Stored(block_ids, hashes):
+                    for block_id, key in zip(block_ids, hashes, strict=True):
+                        names[block_id] = key
+                        cache.setdefault(key, []).append(block_id)
+                case Cleared():
+                    names, cache = [None] * len(names), {}
+            for block_id, key in lost:
+                names[block_id] = None
+                cache[key].remove(block_id)
+                if not cache[key]:
+                    del cache[key]
+        for seq_id, view in event.sequences.items():
+            swapped = view is not None and view.status == "swapped"
+            pool.show(seq_id, None if swapped else view)
+            host.show(seq_id, view if swapped else None)
+        return Snapshot(
+            self.block_size,
+            self.num_blocks,
+            tuple(pool.ref_cnt),
+            tuple(names),
+            tuple(pool.queue),
+            {key: tuple(ids) for key, ids in cache.items()},
+            pool.sequences,
+            tuple(host.ref_cnt),
+            tuple(host.queue),
+            host.sequences,
+        )
 
 
-class _Draft:
-    """A snapshot under construction: the mutable halves of `Snapshot.after`."""
+class _Tier:
+    """One of the two pools while `Snapshot.after` works on it."""
 
-    def __init__(self, start: Snapshot) -> None:
-        self.start = start
-        self.ref_cnt = list(start.ref_cnt)
-        self.block_hash = list(start.block_hash)
-        self.queue = list(start.free_queue)
-        self.cache = {key: list(ids) for key, ids in start.cache.items()}
+    def __init__(
+        self, ref_cnt: Ids, queue: Ids, sequences: Mapping[str, SequenceView]
+    ) -> None:
+        self.ref_cnt, self.queue = list(ref_cnt), list(queue)
+        self.sequences = dict(sequences)
 
-    def apply(self, change: Change) -> None:
+    def move(self, change: Taken | Touched | Released) -> None:
+        """Blocks leave the queue or come back to it, and gain or lose a user."""
         match change:
-            case Taken(block_ids, evicted):
+            case Taken(block_ids):
                 del self.queue[: len(block_ids)]
-                self.forget(evicted)
-                self.add_ref(block_ids, 1)
             case Touched(block_ids):
                 self.queue = [b for b in self.queue if b not in block_ids]
-                self.add_ref(block_ids, 1)
             case Released(block_ids, head, tail):
-                self.add_ref(block_ids, -1)
                 self.queue = [*head, *self.queue, *tail]
-            case Stored(block_ids, hashes):
-                for block_id, key in zip(block_ids, hashes, strict=True):
-                    self.block_hash[block_id] = key
-                    self.cache.setdefault(key, []).append(block_id)
-            case Removed(removed):
-                self.forget(removed)
-            case Cleared():
-                self.block_hash = [None] * len(self.block_hash)
-                self.cache = {}
+        for block_id in change.block_ids:
+            self.ref_cnt[block_id] += -1 if isinstance(change, Released) else 1
 
-    def add_ref(self, block_ids: Ids, n: int) -> None:
-        for block_id in block_ids:
-            self.ref_cnt[block_id] += n
-
-    def forget(self, pairs: tuple[tuple[int, str], ...]) -> None:
-        for block_id, key in pairs:
-            self.block_hash[block_id] = None
-            self.cache[key].remove(block_id)
-            if not self.cache[key]:
-                del self.cache[key]
-
-    def finish(self, changed: Mapping[str, SequenceView | None]) -> Snapshot:
-        sequences = dict(self.start.sequences)
-        for seq_id, view in changed.items():
-            if view is None:
-                sequences.pop(seq_id, None)
-            else:
-                sequences[seq_id] = view
-        return self.start._replace(
-            ref_cnt=tuple(self.ref_cnt),
-            block_hash=tuple(self.block_hash),
-            free_queue=tuple(self.queue),
-            cache={key: tuple(ids) for key, ids in self.cache.items()},
-            sequences=sequences,
-        )
+    def show(self, seq_id: str, view: SequenceView | None) -> None:
+        """A sequence as it is now; None if it is not here."""
+        if view is not None:
+            self.sequences[seq_id] = view
+        else:
+            self.sequences.pop(seq_id, None)
 
 
 # --- what happened ------------------------------------------------------------------
@@ -225,13 +263,15 @@ class _Draft:
 class Event(NamedTuple):
     """One operation: what was asked, what was answered, what changed.
 
-    `op` is "allocate", "append", "allocate_slots", "free", "preempt", "resume",
-    "reset" or "evict". An operation whose `status` is not OK was refused and has no
-    `changes`. `token_ids` are the tokens that got a slot (or, when it
-    was refused, those that asked for one). `hits` and `new` are block ids; `needed`
-    is the number of free blocks that the operation asked for and `free` the number
-    that there were. `sequences` holds each sequence that changed as it is now, None
-    for one that is gone.
+    `op` is "allocate", "append", "allocate_slots", "fork", "free", "preempt", "resume",
+    "swap_out", "swap_in", "reset" or "evict". An operation whose `status` is not OK was
+    refused and has no `changes`, but that a window may have let go of blocks.
+    `seq_id` is the sequence that it was about, the new one for a fork, the first of a
+    group that is swapped. `copies` are (source, destination) blocks. `token_ids` are
+    the tokens that got a slot (or, when it was refused, asked for one). `hits` and
+    `new` are block ids; `needed` is the number of free blocks that the operation asked
+    for and `free` the number that there were (0 if it asked for none). `sequences`
+    holds each sequence that changed as it is now, None for one that is gone.
     """
 
     op: str
@@ -244,6 +284,7 @@ class Event(NamedTuple):
     free: int = 0
     changes: tuple[Change, ...] = ()
     sequences: Mapping[str, SequenceView | None] = MappingProxyType({})
+    copies: tuple[tuple[int, int], ...] = ()
 
 
 class EventLog:

@@ -43,7 +43,7 @@ def kv_events(event: Event, block_size: int) -> list[KVEvent]:
     for change in event.changes:
         match change:
             case Taken(_, pairs) | Removed(pairs):
-                published += [BlockRemoved((key,)) for _, key in pairs]
+                published += [BlockRemoved((key,), _group(key)) for _, key in pairs]
             case Stored(_, hashes, note):
                 published.append(
                     BlockStored(
@@ -52,8 +52,14 @@ def kv_events(event: Event, block_size: int) -> list[KVEvent]:
                         note.token_ids,
                         block_size,
                         note.extra_keys,
+                        _group(hashes[0]),
                     )
                 )
             case Cleared():
                 published.append(AllBlocksCleared())
     return published
+
+
+def _group(key: str) -> int:
+    """The group of layers in a hash as `BlockHash.hex` writes it."""
+    return int(key.partition(":")[2] or 0)

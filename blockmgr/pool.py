@@ -10,20 +10,12 @@ In vLLM: `BlockPool` in `vllm/v1/core/block_pool.py` (release 0.33), same names.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import length_hint
 
+from blockmgr import events
 from blockmgr.block import NULL_BLOCK_ID, Block, BlockHash, FreeQueue, ids_of
 from blockmgr.checks import check_count
 from blockmgr.errors import InvalidFree, InvalidRequest, OutOfBlocks
-from blockmgr.events import (
-    Change,
-    Cleared,
-    Released,
-    Removed,
-    Stored,
-    StoredNote,
-    Taken,
-    Touched,
-)
 from blockmgr.prefix import PrefixCache
 
 
@@ -33,18 +25,24 @@ class BlockPool:
     Block 0 is the null block, so `num_blocks - 1` are usable (rule 1). A block is free
     exactly when its `ref_cnt` is 0, and then it stands in the free queue once.
 
-    `changes` is None, or a list that collects every change as it is made.
+    `compare_content`: see `PrefixCache`. `changes` is None, or a list that collects
+    every change as it is made.
     """
 
-    def __init__(self, num_blocks: int, enable_caching: bool = True) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        enable_caching: bool = True,
+        compare_content: bool = True,
+    ) -> None:
         check_count("num_blocks (one is the null block)", num_blocks, 2)
         self.blocks = [Block(block_id) for block_id in range(num_blocks)]
         self.null_block = self.blocks[NULL_BLOCK_ID]
         self.free_queue = FreeQueue(self.blocks[1:])
-        self.cache = PrefixCache()
+        self.cache = PrefixCache(compare_content)
         self.enable_caching = enable_caching
         self.num_evictions = 0
-        self.changes: list[Change] | None = None
+        self.changes: list[events.Change] | None = None
 
     def __repr__(self) -> str:
         return f"BlockPool({len(self.blocks)} blocks, {self.num_free_blocks} free)"
@@ -57,7 +55,8 @@ class BlockPool:
     @property
     def num_free_blocks(self) -> int:
         """Blocks in the free queue, those with a remembered content included."""
-        return len(self.free_queue)
+        queue = self.free_queue
+        return len(queue.stack) + len(queue.line) - queue.num_stale
 
     @property
     def usage(self) -> float:
@@ -74,41 +73,68 @@ class BlockPool:
 
         Raises `InvalidRequest` for n < 0 and `OutOfBlocks` if fewer are free.
         """
-        check_count("the number of blocks to take", n, 0)
-        if n > len(self.free_queue):
-            raise OutOfBlocks(n, len(self.free_queue))
-        taken = self.free_queue.take(n)
-        evicted = []
+        stack = self.free_queue.stack
+        if n == 1 and stack and type(n) is int and self.changes is None:
+            block = stack.pop()  # the shortest way for a sequence that grows
+            block.ref_cnt = 1
+            return [block]
+        evicted: list[tuple[int, str]] = []
+        if type(n) is int and 0 < n <= len(stack):  # blank ones: nothing to forget
+            taken = stack[-n:]
+            del stack[-n:]
+            taken.reverse()
+        else:
+            taken, evicted = self._take_and_forget(n)
         for block in taken:
             block.ref_cnt = 1
-            if block.block_hash is not None:
-                evicted.append((block.block_id, block.block_hash.hex()))
-                self.cache.remove(block)
-        self.num_evictions += len(evicted)
         if self.changes is not None and taken:
-            self.changes.append(Taken(ids_of(taken), tuple(evicted)))
+            self.changes.append(events.Taken(ids_of(taken), tuple(evicted)))
         return taken
+
+    def _take_and_forget(self, n: int) -> tuple[list[Block], list[tuple[int, str]]]:
+        """Take blocks when the blank ones are not enough: also what was forgotten."""
+        if type(n) is not int or n < 0:
+            check_count("the number of blocks to take", n, 0)
+        if n > self.num_free_blocks:
+            raise OutOfBlocks(n, self.num_free_blocks)
+        taken, evicted = self.free_queue.take(n), []
+        for block in taken:
+            if block.block_hash is not None:  # unless somebody else made it forget
+                self.num_evictions += 1
+                if self.changes is not None:
+                    evicted.append((block.block_id, block.block_hash.hex()))
+                self.cache.remove(block)
+        return taken, evicted
 
     # --- touch ----------------------------------------------------------------------
 
-    def touch(self, blocks: Sequence[Block]) -> None:
-        """Add a reference to each block. One that was free leaves the free queue.
+    def touch(self, blocks: Sequence[Block]) -> int:
+        """Add a reference to each block. One that was free leaves the free queue; the
+        answer is how many did.
 
         Raises `InvalidRequest` for the null block and for a free block that remembers
         nothing: there is no content in it to share.
         """
+        num_stale, wrong = 0, None
         for block in blocks:
-            if block.ref_cnt == 0 and block.block_hash is None:
-                raise InvalidRequest(
-                    f"{block!r} holds nothing that could be shared: take a block "
-                    "with get_new_blocks instead"
-                )
-        for block in blocks:
-            if block.ref_cnt == 0:
-                self.free_queue.remove(block)
+            if not block.ref_cnt:
+                if block.block_hash is None:
+                    wrong = block
+                block.num_stale += 1  # its entry stays behind in the queue
+                num_stale += 1
             block.ref_cnt += 1
+        if wrong is not None:  # take back what this call did, then complain
+            for block in blocks:
+                block.ref_cnt -= 1
+                block.num_stale -= not block.ref_cnt
+            raise InvalidRequest(
+                f"{wrong!r} holds nothing that could be shared: take a block "
+                "with get_new_blocks instead"
+            )
+        self.free_queue.num_stale += num_stale
         if self.changes is not None and blocks:
-            self.changes.append(Touched(ids_of(blocks)))
+            self.changes.append(events.Touched(ids_of(blocks)))
+        return num_stale
 
     # --- free -----------------------------------------------------------------------
 
@@ -123,22 +149,43 @@ class BlockPool:
         Raises `InvalidFree` for the null block and for a reference that nobody holds;
         then nothing has changed.
         """
+        if self.changes is None:
+            rest = iter(blocks)
+            for block in rest:  # the short way: one user and no hash, as with most
+                if block.ref_cnt != 1 or block.block_hash is not None:
+                    for undone in blocks[: len(blocks) - length_hint(rest) - 1]:
+                        undone.ref_cnt = 1
+                    break
+                block.ref_cnt = 0
+            else:
+                self.free_queue.stack.extend(blocks[::-1])  # its end is the head
+                return
         blank: list[Block] = []
         remembered: list[Block] = []
-        for i, block in enumerate(blocks):
-            block.ref_cnt -= 1
-            if block.ref_cnt > 0:
-                continue
-            if block.ref_cnt < 0:  # take back what this call did, then complain
-                for undone in blocks[: i + 1]:
-                    undone.ref_cnt += 1
-                raise InvalidFree(_why_not_free(block))
-            (blank if block.block_hash is None else remembered).append(block)
+        wrong = None
+        for block in blocks:
+            if block.ref_cnt == 1:
+                block.ref_cnt = 0
+                if block.block_hash is None:
+                    blank.append(block)
+                else:
+                    remembered.append(block)
+            else:
+                block.ref_cnt -= 1
+                if block.ref_cnt < 0:
+                    wrong = block
+        if wrong is not None:  # take back what this call did, then complain
+            for block in blocks:
+                block.ref_cnt += 1
+            raise InvalidFree(_why_not_free(wrong))
         if self.changes is not None and blocks:
-            change = Released(ids_of(blocks), ids_of(blank), ids_of(remembered))
+            change = events.Released(ids_of(blocks), ids_of(blank), ids_of(remembered))
             self.changes.append(change)
-        self.free_queue.put_head(blank)
-        self.free_queue.put_tail(remembered)
+        if blank:
+            blank.reverse()  # head of the queue = end of the stack
+            self.free_queue.stack.extend(blank)
+        if remembered:
+            self.free_queue.put_tail(remembered)
 
     # --- register, find, forget -----------------------------------------------------
 
@@ -146,20 +193,22 @@ class BlockPool:
         self,
         blocks: Sequence[Block],
         names: Sequence[BlockHash],
-        note: StoredNote | None = None,
+        note: events.StoredNote | None = None,
     ) -> None:
-        """Register full blocks under their names, so that others can find them.
+        """Register full blocks under their names, so that others can find them. The
+        null block, where a window left it in a table, is passed over.
 
         `note` is what a recorded change says besides (see `events.StoredNote`).
         """
-        stored = [
-            (block.block_id, name.hex())
-            for block, name in zip(blocks, names, strict=True)
-            if self.cache.insert(block, name)
-        ]
-        if self.changes is not None and stored:
+        if len(blocks) != len(names):
+            raise InvalidRequest(f"{len(blocks)} blocks can't have {len(names)} names")
+        insert, stored = self.cache.insert, []
+        for block, name in zip(blocks, names):  # noqa: B905 (as quick as can be)
+            if block.block_id and insert(block, name) and self.changes is not None:
+                stored.append((block.block_id, name.hex()))
+        if stored and self.changes is not None:
             ids, hashes = zip(*stored, strict=True)
-            self.changes.append(Stored(ids, hashes, note or StoredNote()))
+            self.changes.append(events.Stored(ids, hashes, note or events.StoredNote()))
 
     def get_cached_blocks(self, names: Sequence[BlockHash], limit: int) -> list[Block]:
         """The longest cached start of `names`, at most `limit` long. A pure look."""
@@ -176,7 +225,7 @@ class BlockPool:
             if name is not None:
                 removed.append((block.block_id, name.hex()))
         if self.changes is not None and removed:
-            self.changes.append(Removed(tuple(removed)))
+            self.changes.append(events.Removed(tuple(removed)))
 
     def reset_prefix_cache(self) -> bool:
         """Forget everything. False, and nothing done, while any block is in use.
@@ -187,7 +236,7 @@ class BlockPool:
             return False
         self.cache.clear()
         if self.changes is not None:
-            self.changes.append(Cleared())
+            self.changes.append(events.Cleared())
         return True
 
     def _usable(self, block_id: object) -> Block:

@@ -29,6 +29,10 @@ def sha256(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()
 
 
+NO_PARENT = sha256(b"")
+"""What the first block of a chain names as its parent; no block has this digest."""
+
+
 # --- extra keys ---------------------------------------------------------------------
 
 
@@ -102,23 +106,22 @@ def extend_hashes(
     start = first * block_size
     packed = token_ids[start : last * block_size].tobytes()
     step = block_size * TOKEN_BYTES
-    # A root has no parent; the mark in front keeps it apart from any digest.
-    parent = b"p" + _identity(hashes[-1], hash_fn) if hashes else b"r"
-    plain = extra is NO_EXTRA_KEYS
+    # What a child says about its parent is never a weak digest: two parents could share
+    # it, and then their children's contents would be equal while their K and V differ.
+    strong, plain = hash_fn is sha256, extra is NO_EXTRA_KEYS
+    parent, sha, new_tuple = NO_PARENT, hashlib.sha256, tuple.__new__
+    if hashes:
+        parent = hashes[-1].digest if strong else sha256(hashes[-1].content)
     for low in range(0, len(packed), step):
         content = packed[low : low + step] + parent
         if not plain:
             content += _frame(extra.of_block(start, start + block_size))
             start += block_size
-        digest = hash_fn(content)
-        hashes.append(BlockHash(digest, content))
-        parent = b"p" + _identity(hashes[-1], hash_fn)
-
-
-def _identity(name: BlockHash, hash_fn: HashFn) -> bytes:
-    """What a child says about its parent. Never a weak digest: two parents could share
-    it, and then their children's contents would be equal while their K and V differ."""
-    return name.digest if hash_fn is sha256 else sha256(name.content)
+        digest = parent = sha(content).digest()
+        if strong:  # the same as BlockHash(digest), in a third of the time
+            hashes.append(new_tuple(BlockHash, (digest, b"", 0)))
+        else:
+            hashes.append(BlockHash(hash_fn(content), content))
 
 
 # --- the map ------------------------------------------------------------------------
@@ -131,9 +134,13 @@ class PrefixCache:
     a prompt that is cached to its end has its last block computed again. Tables are
     append-only, so nobody swaps one for the other: the map keeps both, and a lookup
     gives the one that was registered first.
+
+    `compare_content` makes a hit compare what was hashed, as it must be with any hash
+    that is not cryptographic. With SHA-256, equal digests mean equal content.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compare_content: bool = True) -> None:
+        self.compare_content = compare_content
         self._first: dict[bytes, Block] = {}
         self._more: dict[bytes, OrderedDict[Block, None]] = {}  # equal ones, in order
 
@@ -153,13 +160,21 @@ class PrefixCache:
         V belong to a start that is not there (rule 8). Changes nothing.
         """
         found: list[Block] = []
-        first = self._first
-        for name in hashes[:limit]:
-            block = first.get(name.digest)
-            if block is None or not _same_content(block, name):
-                break
-            found.append(block)
+        try:
+            for name in hashes[:limit]:
+                found.append(self._first[name.digest])
+        except KeyError:
+            pass  # the first miss
+        if self.compare_content:
+            for i, block in enumerate(found):
+                if not _same_content(block, hashes[i]):
+                    return found[:i]
         return found
+
+    def get(self, name: BlockHash) -> Block | None:
+        """The block registered first under `name`, or None. Changes nothing."""
+        block = self._first.get(name.digest)
+        return block if block is not None and _same_content(block, name) else None
 
     def insert(self, block: Block, name: BlockHash) -> bool:
         """Register `block` under `name`. False, and nothing done, if that digest is

@@ -127,11 +127,8 @@ class PlainManager:
         n = len(seq.tokens) - len(hits) * self.block_size
         if chunk is not None and chunk < n:
             n = chunk
-        if must_fit:
-            whole = self.needed(seq, hits, len(seq.tokens)) + reserve
-            if whole > len(self.queue):
-                return self.refused(seq, hits, n, lookahead, whole)
-        return self.give(seq, hits, n, lookahead, reserve)
+        must_hold = len(seq.tokens) if must_fit else 0
+        return self.give(seq, hits, n, lookahead, reserve, must_hold)
 
     def append(self, seq_id: str, tokens: list[int], lookahead: int) -> dict[str, Any]:
         self.sequences[seq_id].tokens += tokens
@@ -145,10 +142,16 @@ class PlainManager:
         return self.give(seq, [], n, lookahead, 0)
 
     def give(
-        self, seq: PlainSequence, hits: list[int], n: int, lookahead: int, reserve: int
+        self,
+        seq: PlainSequence,
+        hits: list[int],
+        n: int,
+        lookahead: int,
+        reserve: int,
+        must_hold: int = 0,
     ) -> dict[str, Any]:
         slots = self.slots(seq, hits, n, lookahead)
-        needed = self.needed(seq, hits, slots) + reserve
+        needed = self.needed(seq, hits, max(slots, must_hold)) + reserve
         free = len(self.queue)
         if needed > free:
             return self.refused(seq, hits, n, lookahead, needed)
@@ -201,7 +204,7 @@ class PlainManager:
             "cached": len(hits) * self.block_size,
             "scheduled": n,
             "needed": counts[0],
-            "free": counts[1],
+            "free": counts[1] if counts[0] else 0,  # not looked up if none is needed
         }
 
     def free(self, seq_id: str) -> None:

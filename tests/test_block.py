@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockmgr import Block
+from blockmgr import Block, BlockPool
 from blockmgr.block import FreeQueue, ids_of
 from blockmgr.prefix import BlockHash, sha256
 
@@ -70,7 +70,8 @@ def held(blocks: list[Block], n: int) -> list[Block]:
 @given(st.integers(1, 9), st.lists(operations, max_size=40))
 def test_the_queue_is_a_plain_list(size: int, todo: list[tuple[str, int]]) -> None:
     """Rule 2 and 3, whatever is done in whatever order. As in the pool, blank blocks
-    go to the head, remembered ones to the tail, and only the latter leave the middle.
+    go to the head, remembered ones to the tail, and only the latter leave the middle,
+    where they leave a stale entry behind.
     """
     blocks = [Block(i) for i in range(1, size + 1)]
     queue, plain = FreeQueue(blocks), list(blocks)
@@ -86,7 +87,7 @@ def test_the_queue_is_a_plain_list(size: int, todo: list[tuple[str, int]]) -> No
                 out += taken
             case "head":
                 back = held(out, n)
-                queue.put_head(back)
+                queue.stack.extend(reversed(back))
                 plain = back + plain
             case "tail":
                 back = held(out, n)
@@ -98,9 +99,26 @@ def test_the_queue_is_a_plain_list(size: int, todo: list[tuple[str, int]]) -> No
                 named: list[Any] = [b for b in plain if b.block_hash is not None]
                 if named:
                     found = named[n % len(named)]
-                    queue.remove(found)
+                    found.num_stale += 1
+                    queue.num_stale += 1
                     plain.remove(found)
                     found.block_hash = None
                     out.append(found)
         assert list(queue) == plain
         assert len(queue) == len(plain)
+
+
+def test_stale_entries_do_not_pile_up() -> None:
+    """One block found and freed 20,000 times, with nobody else taking any."""
+    pool = BlockPool(4)
+    blocks = pool.get_new_blocks(3)
+    pool.cache_blocks(blocks, [BlockHash(b"%d" % i) for i in range(3)])
+    pool.free_blocks(blocks)
+    for i in range(20_000):
+        pool.touch(blocks[:1])
+        pool.free_blocks(blocks[:1])
+        assert len(pool.free_queue) == 3, i
+    assert len(pool.free_queue.line) < 1_100
+    assert ids_of(pool.free_queue) == (2, 3, 1)
+    assert pool.get_new_blocks(3) == [blocks[1], blocks[2], blocks[0]]
+    assert [block.num_stale for block in blocks] == [0, 0, 0]

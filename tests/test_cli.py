@@ -64,11 +64,19 @@ def trace(tmp_path: Path) -> Path:
 # --- replay ---------------------------------------------------------------------------
 
 
-def test_the_recordings_that_ship_are_the_33_of_full_attention() -> None:
-    files = sorted(RECORDINGS.glob("*.jsonl.gz"))
-    assert [int(file.name[:2]) for file in files] == list(range(33))
-    assert sum(file.stat().st_size for file in files) < 2_000_000
-    assert "kvtrace-v1/1" in (RECORDINGS / "README.md").read_text(encoding="utf-8")
+def test_the_recordings_that_ship_are_all_there() -> None:
+    """Recorded runs of three kinds, numbered from 0, small enough for a project."""
+    about = (RECORDINGS / "README.md").read_text(encoding="utf-8")
+    for folder, kind, number in (
+        ("", "v1", 39),
+        ("v0", "v0", 12),
+        ("sched",) * 2 + (10,),
+    ):
+        files = sorted((RECORDINGS / folder).glob("*.jsonl.gz"))
+        assert [int(file.name[:2]) for file in files] == list(range(number))
+        assert f"kvtrace-{kind}/1" in about
+    sizes = [file.stat().st_size for file in RECORDINGS.rglob("*.gz")]
+    assert sum(sizes) < 2_000_000
 
 
 def test_replay_prints_one_line_a_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,9 +94,23 @@ def test_replay_without_files_takes_all_that_ship() -> None:
     done = run("replay")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert len(lines) == 33
-    assert all(re.fullmatch(r"ok  \S+  \d+ steps", line) for line in lines)
-    assert sum(int(line.split()[-2]) for line in lines) == 18_200
+    told = [line for line in lines if re.fullmatch(r"ok  \S+  \d+ steps", line)]
+    others = [line for line in lines if line not in told]
+    assert (len(told), len(others)) == (39 + 9 + 10, 3)
+    assert all("no counterpart: V0's own prefix caching" in line for line in others)
+    assert sum(int(line.split()[-2]) for line in told) == 21_100 + 5_000 + 4_300
+
+
+def test_bench_prints_units_as_json() -> None:
+    done = run("bench", "--quick", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert list(told) == ["unit_ns", "rows"]
+    assert list(told["rows"]) == [
+        *("take_free_1", "take_free_8", "lookup_124", "hash_2000"),
+        *("admit_hit_free", "admit_cold_free", "append"),
+    ]
+    assert all(value > 0 for value in told["rows"].values())
 
 
 def changed_recording(folder: Path) -> tuple[Path, str]:

@@ -25,8 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 FLOORS = ("blockmgr", "figures", "classroom")  # each may import those before it
 HEAVY = {"torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "IPython", "rich"}
-CORE = (
-    *("block", "prefix", "pool", "table", "sequence", "manager", "events", "audit"),
+DECIDES = (  # what decides about blocks; `events` and `audit` only look on
+    *("block", "prefix", "pool", "table", "groups", "sequence", "manager", "policy"),
 )
 LARGEST_NOTEBOOK = 300_000  # bytes
 
@@ -77,6 +77,7 @@ def test_no_package_imports_from_the_registry_without_saying_so() -> None:
     }
     # IPython and traitlets are the two halves of ipywidgets that a widget's code names.
     names |= {"ipython", "traitlets"}
+    names |= {"triton"}  # comes with PyTorch for CUDA
     others = {canonicalize_name(n) for n in used - ours - set(sys.stdlib_module_names)}
     assert others - names == set()
 
@@ -97,7 +98,7 @@ def code_lines(path: Path) -> int:
 
 
 def test_the_core_stays_under_a_thousand_lines_of_code() -> None:
-    sizes = {name: code_lines(ROOT / "blockmgr" / f"{name}.py") for name in CORE}
+    sizes = {name: code_lines(ROOT / "blockmgr" / f"{name}.py") for name in DECIDES}
     assert sum(sizes.values()) < 1000, sizes
 
 
@@ -216,11 +217,11 @@ def test_ci_script_is_a_script() -> None:
 
 
 def test_help_names_every_command() -> None:
-    targets = set(re.findall(r"^([a-z]+):", read("Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", read("Makefile"), re.MULTILINE))
     done = subprocess.run(
         ["make"], cwd=ROOT, env=plain(), capture_output=True, text=True, check=True
     )
-    assert set(re.findall(r"^  make ([a-z]+) ", done.stdout, re.MULTILINE)) == targets
+    assert set(re.findall(r"^  make ([a-z-]+) ", done.stdout, re.MULTILINE)) == targets
 
 
 # --- set-up -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from blockmgr.block import ids_of
 from blockmgr.checks import extra_keys
 from blockmgr.prefix import (
     NO_EXTRA_KEYS,
+    NO_PARENT,
     BlockHash,
     ExtraKeys,
     PrefixCache,
@@ -52,8 +53,8 @@ def hashes_of(
 def test_the_default_hash_is_sha256() -> None:
     """Never Python's `hash`: it is weak, and differs from one process to the next."""
     assert sha256(b"abc") == hashlib.sha256(b"abc").digest()
-    first = sha256(struct.pack("=2Q", 1, 2) + b"r")
-    second = sha256(struct.pack("=2Q", 3, 4) + b"p" + first)
+    first = sha256(struct.pack("=2Q", 1, 2) + NO_PARENT)
+    second = sha256(struct.pack("=2Q", 3, 4) + first)
     assert [name.digest for name in hashes_of([1, 2, 3, 4, 5])] == [first, second]
 
 

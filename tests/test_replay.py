@@ -1,21 +1,25 @@
 """Recorded runs of vLLM, step by step; a broken rule shows; a bad file is named.
 
 The recordings decide: our manager is right when it answers what vLLM answered and is in
-vLLM's state after every one of the 18,200 steps. That such a comparison can fail is
+vLLM's state after every one of the 21,100 steps (5,000 more of V0, up to a renaming of
+blocks). That such a comparison can fail is
 shown rule by rule: each test below breaks one rule of the real code on purpose.
 """
 
 import gzip
+import inspect
 import json
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blockmgr import BadTrace, BlockManager, BlockPool
-from blockmgr import replay as replay_module
+from blockmgr import BadTrace, BlockManager, BlockPool, replay_v0, replay_v1
 from blockmgr.block import FreeQueue
+from blockmgr.groups import SlidingWindow
 from blockmgr.kv_events import BlockRemoved, kv_events
 from blockmgr.prefix import ExtraKeys, PrefixCache
 from blockmgr.replay import (
@@ -24,30 +28,46 @@ from blockmgr.replay import (
     read_trace,
     replay_file,
     replay_log,
-    replay_steps,
 )
-from blockmgr.sequence import SequenceStatus
+from blockmgr.replay_v1 import replay_steps
+from blockmgr.sequence import SequenceStatus, Table
+from blockmgr.v0 import BlockSpaceManager, RingWindow
 
 FILES = sorted(RECORDINGS.glob("*.jsonl.gz"))
-TOTAL_STEPS = 18_200
+TOTAL_STEPS = 21_100
+V0_STEPS = 5_000
+V0_FILES = sorted((RECORDINGS / "v0").glob("*.jsonl.gz"))
+V0_CACHING = [path for path in V0_FILES if "caching" in path.name]
+V0_PLAIN = [path for path in V0_FILES if "caching" not in path.name]
 
 
 def file(start: str) -> Path:
-    """The recording whose name starts like this."""
-    return next(path for path in FILES if path.name.startswith(start))
+    """The recording whose name starts like this; `v0/` in front for one of V0."""
+    folder, _, start = start.rpartition("/")
+    files = V0_FILES if folder else FILES
+    return next(path for path in files if path.name.startswith(start))
+
+
+def alter(patch: pytest.MonkeyPatch, owner: Any, name: str, old: str, new: str) -> None:
+    """Break a function on purpose: as it is, but with `new` in place of `old`."""
+    source = textwrap.dedent(inspect.getsource(getattr(owner, name)))
+    assert source.count(old) == 1, f"{name} has {source.count(old)} times: {old}"
+    scope = dict(vars(sys.modules[owner.__module__]))
+    exec(source.replace(old, new), scope)
+    patch.setattr(owner, name, scope[name])
 
 
 # --- vLLM and we decide the same ----------------------------------------------------
 
 
 def test_all_recordings_are_here() -> None:
-    assert len(FILES) == 33
+    assert len(FILES) == 39
     assert sum(len(read_trace(path)[1]) for path in FILES) == TOTAL_STEPS
 
 
 def test_the_recordings_exercise_every_operation() -> None:
     seen = {step["op"] for path in FILES for step in read_trace(path)[1]}
-    assert seen == set(replay_module.OPERATIONS)
+    assert seen == set(replay_v1.OPERATIONS)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name.split(".")[0])
@@ -58,6 +78,46 @@ def test_every_step_of_the_recording(path: Path) -> None:
         assert difference is None, str(difference)
         compared += 1
     assert compared == len(steps) + 1  # the state at the start as well
+
+
+def test_all_recordings_of_v0_are_here() -> None:
+    assert (len(V0_PLAIN), len(V0_CACHING)) == (9, 3)
+    steps = [step for path in V0_PLAIN for step in read_trace(path)[1]]
+    assert {step["op"] for step in steps} == set(replay_v0.OPERATIONS)
+    assert len(steps) == V0_STEPS
+
+
+@pytest.mark.parametrize("path", V0_PLAIN, ids=lambda path: path.name.split(".")[0])
+def test_every_step_of_v0_up_to_a_renaming_of_blocks(path: Path) -> None:
+    header, steps = read_trace(path)
+    compared = 0
+    for difference in replay_v0.replay_steps(header, steps):
+        assert difference is None, str(difference)
+        compared += 1
+    assert compared == len(steps) + 1
+
+
+@pytest.mark.parametrize("path", V0_CACHING, ids=lambda path: path.name.split(".")[0])
+def test_v0_with_its_own_prefix_cache_has_no_counterpart(path: Path) -> None:
+    result = replay_file(path)
+    assert (result.steps, result.difference) == (0, None)
+    assert "V0's own prefix caching, which V1 replaced" in str(result)
+
+
+def test_a_renaming_is_one_to_one_in_both_directions() -> None:
+    """What the comparison must not take for equal: the same shape with other sharing,
+    other reference counts, another place, or a block that no table holds."""
+    base = {"a": [("g", 1), ("g", 2)], "b": [("g", 1)]}
+    counts = {("g", 1): 2, ("g", 2): 1}
+    same = {"a": [("g", 7), ("g", 3)], "b": [("g", 7)]}
+    renamed = replay_v0._renamed
+    told = renamed(base, counts)
+    assert told == renamed(same, {("g", 7): 2, ("g", 3): 1})
+    assert told != renamed({**base, "b": [("g", 2)]}, counts)
+    assert told != renamed({**base, "b": [("g", 3)]}, {**counts, ("g", 3): 1})
+    assert told != renamed({**base, "b": [("c", 1)]}, counts)
+    assert told != renamed(base, {("g", 1): 3, ("g", 2): 1})
+    assert told != renamed(base, {**counts, ("g", 9): 1})
 
 
 def test_the_result_says_so_in_one_line() -> None:
@@ -89,16 +149,26 @@ def rule_1_the_queue_starts_at_the_other_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def rule_3_blank_blocks_go_to_the_tail(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(FreeQueue, "put_head", FreeQueue.put_tail)
+    free = BlockPool.free_blocks
+
+    def free_to_the_tail(self: BlockPool, blocks: Any) -> None:
+        before = len(self.free_queue.stack)
+        free(self, blocks)
+        blank = self.free_queue.stack[before:]
+        del self.free_queue.stack[before:]
+        self.free_queue.put_tail(blank[::-1])
+
+    patch.setattr(BlockPool, "free_blocks", free_to_the_tail)
 
 
 def rule_3_remembered_blocks_go_to_the_head(patch: pytest.MonkeyPatch) -> None:
-    def put_tail(self: FreeQueue, blocks: list[Any]) -> None:
-        for block in blocks:
-            self._line[block] = None
-            self._line.move_to_end(block, last=False)
-
-    patch.setattr(FreeQueue, "put_tail", put_tail)
+    alter(
+        patch,
+        FreeQueue,
+        "put_tail",
+        "+= blocks",
+        "= type(self.line)(blocks) + self.line",
+    )
 
 
 def rule_3_a_table_is_freed_head_first(patch: pytest.MonkeyPatch) -> None:
@@ -151,18 +221,17 @@ def rule_7_the_latest_duplicate_is_found(patch: pytest.MonkeyPatch) -> None:
 
 
 def rule_8_the_last_token_may_be_a_hit(patch: pytest.MonkeyPatch) -> None:
-    def find_hits(self: BlockManager, seq: Any) -> list[Any]:
-        limit = len(seq.token_ids) // self.block_size
-        return self.pool.get_cached_blocks(seq.block_hashes, limit)
-
-    patch.setattr(BlockManager, "_find_hits", find_hits)
+    alter(
+        patch,
+        BlockManager,
+        "_find_hits",
+        "(len(seq.token_ids) - 1)",
+        "len(seq.token_ids)",
+    )
 
 
 def rule_9_free_hits_are_not_counted(patch: pytest.MonkeyPatch) -> None:
-    def needed(self: BlockManager, seq: Any, hits: list[Any], slots: int) -> int:
-        return max(-(-slots // self.block_size) - len(hits) - len(seq.blocks), 0)
-
-    patch.setattr(BlockManager, "_blocks_needed", needed)
+    alter(patch, BlockManager, "_admit", "needed + revived > free", "needed > free")
 
 
 def rule_9_the_watermark_always_counts(patch: pytest.MonkeyPatch) -> None:
@@ -184,8 +253,8 @@ def rule_9_the_longest_length_does_not_count(patch: pytest.MonkeyPatch) -> None:
     def no_limit(header: Any, **how: Any) -> BlockManager:
         return manager_for({**header, "max_model_len": None}, **how)
 
-    manager_for = replay_module.manager_for
-    patch.setattr(replay_module, "manager_for", no_limit)
+    manager_for = replay_v1.manager_for
+    patch.setattr(replay_v1, "manager_for", no_limit)
 
 
 def rule_10_blocks_are_taken_before_the_hits_are_touched(
@@ -200,7 +269,7 @@ def rule_10_blocks_are_taken_before_the_hits_are_touched(
         waiting.clear()
         return new
 
-    patch.setattr(BlockPool, "touch", lambda self, blocks: waiting.extend(blocks))
+    patch.setattr(BlockPool, "touch", lambda self, blocks: waiting.extend(blocks) or 0)
     patch.setattr(BlockPool, "get_new_blocks", take_then_touch)
 
 
@@ -210,7 +279,7 @@ def rule_11_a_failed_append_forgets_its_tokens(patch: pytest.MonkeyPatch) -> Non
     def forgetful(self: BlockManager, seq_id: str, tokens: Any, **how: Any) -> Any:
         answer = append(self, seq_id, tokens, **how)
         if not answer:
-            del self._sequences[seq_id].token_ids[-len(tokens) :]
+            del self.sequences[seq_id].token_ids[-len(tokens) :]
         return answer
 
     patch.setattr(BlockManager, "append", forgetful)
@@ -220,7 +289,7 @@ def rule_12_a_resume_looks_nothing_up(patch: pytest.MonkeyPatch) -> None:
     find = BlockManager._find_hits
 
     def find_hits(self: BlockManager, seq: Any) -> list[Any]:
-        return [] if seq.status is SequenceStatus.PREEMPTED else find(self, seq)
+        return [[]] if seq.status is SequenceStatus.PREEMPTED else find(self, seq)
 
     patch.setattr(BlockManager, "_find_hits", find_hits)
 
@@ -252,11 +321,137 @@ def rule_14_an_evicted_block_moves_to_the_head(patch: pytest.MonkeyPatch) -> Non
         block_ids = list(block_ids)
         evict(self, block_ids)
         for block in (self.blocks[b] for b in block_ids):
-            if block in self.free_queue._line:
-                self.free_queue.remove(block)
-                self.free_queue.put_head([block])
+            if block.ref_cnt == 0 and block in self.free_queue.line:
+                block.num_stale += 1
+                self.free_queue.num_stale += 1
+                self.free_queue.stack.append(block)
 
     patch.setattr(BlockPool, "evict_blocks", evict_and_move)
+
+
+def rule_15_a_window_lets_go_of_a_token_too_many(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, SlidingWindow, "num_skipped_blocks", "+ 1)", "+ 2)")
+
+
+def rule_15_a_window_lets_go_of_a_token_too_few(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, SlidingWindow, "num_skipped_blocks", " + 1)", ")")
+
+
+def rule_15_a_window_lets_go_from_low_to_high(patch: pytest.MonkeyPatch) -> None:
+    drop = Table.drop
+    patch.setattr(Table, "drop", lambda self, n, null: drop(self, n, null)[::-1])
+
+
+def rule_15_a_refused_call_lets_nothing_go(patch: pytest.MonkeyPatch) -> None:
+    grow = BlockManager._grow
+
+    def grow_or_undo(self: BlockManager, seq: Any, n: int, lookahead: int) -> Any:
+        before = [list(table.blocks) for table in seq.tables]
+        answer = grow(self, seq, n, lookahead)
+        if not answer and before != [table.blocks for table in seq.tables]:
+            answer = answer._replace(status=answer.status)
+            for table, blocks in zip(seq.tables, before, strict=True):
+                gone = [
+                    b
+                    for b, now in zip(blocks, table.blocks, strict=True)
+                    if b is not now
+                ]
+                self.pool.touch(gone)
+                table.blocks = blocks
+        return answer
+
+    patch.setattr(BlockManager, "_grow", grow_or_undo)
+
+
+def rule_15_a_window_is_looked_up_from_the_left(patch: pytest.MonkeyPatch) -> None:
+    full = SlidingWindow.__mro__[1].find_hits
+    patch.setattr(SlidingWindow, "find_hits", full)
+
+
+def rule_15_a_shorter_run_never_counts(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, SlidingWindow, "find_hits", "return found[:run]", "return []")
+
+
+def rule_15_a_window_wants_a_block_more(patch: pytest.MonkeyPatch) -> None:
+    alter(
+        patch,
+        SlidingWindow,
+        "find_hits",
+        "(self.window - 1)",
+        "(self.window + block_size)",
+    )
+
+
+def rule_16_full_attention_is_not_cut(patch: pytest.MonkeyPatch) -> None:
+    def touch_all(self: BlockManager, seq: Any) -> Any:
+        hits = find(self, seq)
+        limit = (len(seq.token_ids) - 1) // self.block_size
+        hits[0] = self.pool.get_cached_blocks(seq.block_hashes, limit)
+        return hits
+
+    find = BlockManager._find_hits
+    patch.setattr(BlockManager, "_find_hits", touch_all)
+
+
+def rule_16_groups_find_each_others_blocks(patch: pytest.MonkeyPatch) -> None:
+    from blockmgr.block import BlockHash
+
+    patch.setattr(BlockHash, "in_group", lambda self, group: self)
+
+
+def rule_20_the_watermark_does_not_count(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockSpaceManager, "can_allocate", "- need >=", "- need + 99 >=")
+
+
+def rule_20_never_is_later(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockSpaceManager, "can_allocate", "Status.NEVER", "Status.LATER")
+
+
+def rule_20_a_ring_is_a_block_longer(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, RingWindow, "num_blocks", "self.window)", "self.window + block_size)")
+
+
+def rule_21_a_fork_copies_its_blocks_at_once(patch: pytest.MonkeyPatch) -> None:
+    fork = BlockManager.fork
+
+    def fork_and_copy(self: BlockManager, parent: str, child: str) -> None:
+        fork(self, parent, child)
+        table = self.sequences[child].tables[0]
+        if self.num_free_blocks and table.blocks:
+            self._copy_on_write(table, len(table.blocks) - 1)
+
+    patch.setattr(BlockManager, "fork", fork_and_copy)
+
+
+def rule_22_a_shared_block_is_written_in_place(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockManager, "_grow", "ref_cnt > 1", "ref_cnt > 99")
+
+
+def rule_22_the_last_user_copies_too(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockManager, "_grow", "ref_cnt > 1", "ref_cnt > 0")
+
+
+def rule_22_a_group_may_append_with_one_block_free(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockSpaceManager, "can_append_slots", "len(self.groups[group])", "1")
+
+
+def rule_23_a_shared_block_moves_once_for_each_user(patch: pytest.MonkeyPatch) -> None:
+    alter(
+        patch,
+        BlockManager,
+        "_swap",
+        "answer = Allocation(OK, needed=needed, free=free, copies=copies)",
+        "answer = Allocation(OK, copies=copies * 2)",
+    )
+
+
+def rule_23_a_moved_block_forgets_how_many_share_it(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockManager, "_swap", "to.free_blocks(new)", "pass")
+
+
+def rule_23_swap_in_needs_no_block_to_grow(patch: pytest.MonkeyPatch) -> None:
+    alter(patch, BlockSpaceManager, "can_swap_in", "distinct + len(tables)", "distinct")
+    alter(patch, BlockManager, "swap_in", "len(group)", "0")
 
 
 def rule_17_an_eviction_is_not_published(patch: pytest.MonkeyPatch) -> None:
@@ -264,7 +459,7 @@ def rule_17_an_eviction_is_not_published(patch: pytest.MonkeyPatch) -> None:
         events = kv_events(event, block_size)
         return [e for e in events if not isinstance(e, BlockRemoved)]
 
-    patch.setattr(replay_module, "kv_events", silent)
+    patch.setattr(replay_v1, "kv_events", silent)
 
 
 BROKEN: dict[Callable[[pytest.MonkeyPatch], None], str] = {
@@ -289,7 +484,26 @@ BROKEN: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     rule_13_a_reset_works_while_blocks_are_in_use: "29_",
     rule_13_a_reset_sorts_the_queue: "29_",
     rule_14_an_evicted_block_moves_to_the_head: "29_",
+    rule_15_a_window_lets_go_of_a_token_too_many: "33_",
+    rule_15_a_window_lets_go_of_a_token_too_few: "33_",
+    rule_15_a_window_lets_go_from_low_to_high: "33_",
+    rule_15_a_refused_call_lets_nothing_go: "34_",
+    rule_15_a_window_is_looked_up_from_the_left: "34_",
+    rule_15_a_shorter_run_never_counts: "33_",
+    rule_15_a_window_wants_a_block_more: "34_",
+    rule_16_full_attention_is_not_cut: "36_",
+    rule_16_groups_find_each_others_blocks: "36_",
     rule_17_an_eviction_is_not_published: "26_",
+    rule_20_the_watermark_does_not_count: "v0/04_",
+    rule_20_never_is_later: "v0/00_",
+    rule_20_a_ring_is_a_block_longer: "v0/07_",
+    rule_21_a_fork_copies_its_blocks_at_once: "v0/05_",
+    rule_22_a_shared_block_is_written_in_place: "v0/05_",
+    rule_22_the_last_user_copies_too: "v0/05_",
+    rule_22_a_group_may_append_with_one_block_free: "v0/05_",
+    rule_23_a_shared_block_moves_once_for_each_user: "v0/06_",
+    rule_23_a_moved_block_forgets_how_many_share_it: "v0/06_",
+    rule_23_swap_in_needs_no_block_to_grow: "v0/06_",
 }
 
 
@@ -369,7 +583,7 @@ BAD_TEXTS = {
     "not JSON": ("hello\n", "line 1: expected a JSON object"),
     "no object": ("[1, 2]\n", "line 1: expected a JSON object"),
     "so deep that it can't be read": ("[" * 100_000 + "\n", "expected a JSON object"),
-    "another format": ('{"format": "kvtrace-v0/1"}\n', "kvtrace-v0/1"),
+    "another format": ('{"format": "kvtrace-v9/1"}\n', "kvtrace-v9/1"),
     "JSON of another kind": ('{"a": 1}\n', "not a recording this command knows"),
     "header only": (HEADER + "\n", "no steps"),
     "cut between two steps' halves": (
@@ -409,7 +623,12 @@ BAD_TEXTS = {
     ),
     "block size 0": (f"{changed(HEADER, block_size=0)}\n{STEP}\n", "at least 1, got 0"),
     "groups of another kind": (f"{changed(HEADER, groups=5)}\n{STEP}\n", "makes no"),
-    "two groups": (f"{HYBRID}\n{STEP}\n", "one group with full attention"),
+    "two equal groups": (f"{HYBRID}\n{STEP}\n", "makes no sense: groups is a tuple"),
+    "a group of no kind": (f"{changed(HEADER, groups=[{}])}\n{STEP}\n", "lacks 'kind'"),
+    "a group of an unknown kind": (
+        f"{changed(HEADER, groups=[{'kind': 'mamba'}])}\n{STEP}\n",
+        "kind 'mamba': known are full and sliding_window",
+    ),
 }
 
 

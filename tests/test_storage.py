@@ -6,9 +6,14 @@ block and slots that were never written read as zeros.
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
+import math
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +26,7 @@ from blockmgr.errors import BlockManagerError
 from blockmgr.manager import BlockManager
 from blockmgr.storage import (
     DTYPES,
+    EIGHT_BIT,
     PAD,
     InvalidAccess,
     InvalidPool,
@@ -32,7 +38,11 @@ from blockmgr.storage import (
     pick_dtype,
 )
 
-FP8 = torch.float8_e4m3fn
+FP8 = EIGHT_BIT
+NEEDS_CUDA = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="needs an NVIDIA GPU and PyTorch for CUDA"
+)
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NEEDS_CUDA])]
 SMALL = KVCacheSpec(
     num_layers=2, num_kv_heads=3, head_size=5, block_size=4, dtype=torch.float32
 )
@@ -54,11 +64,14 @@ def numbers(spec: KVCacheSpec, *lead: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(-16, 17, shape, generator=make).to(spec.dtype)
 
 
-def full(spec: KVCacheSpec = SMALL, num_blocks: int = 6) -> KVCache:
+def full(
+    spec: KVCacheSpec = SMALL, num_blocks: int = 6, device: str = "cpu"
+) -> KVCache:
     """A pool in which every slot but the null block's holds its own numbers."""
-    cache = KVCache(spec, num_blocks=num_blocks, device="cpu")
+    cache = KVCache(spec, num_blocks=num_blocks, device=device)
     slots = list(range(spec.block_size, num_blocks * spec.block_size))
-    key, value = (numbers(spec, spec.num_layers, len(slots), seed=s) for s in (1, 2))
+    both = (numbers(spec, spec.num_layers, len(slots), seed=s) for s in (1, 2))
+    key, value = (half.to(device) for half in both)
     cache.write(key, value, slots)
     return cache
 
@@ -167,13 +180,16 @@ def test_a_read_is_a_copy() -> None:
     assert same(cache.kv, before)
 
 
-def test_gradients_do_not_follow_into_the_pool() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, FP8], ids=str)
+def test_gradients_do_not_follow_into_the_pool(dtype: torch.dtype) -> None:
     """Else the pool keeps every forward pass alive: memory grows with each token."""
-    cache = full()
-    key = numbers(SMALL, 2, 1).requires_grad_()
+    cache = full(dataclasses.replace(SMALL, dtype=dtype))
+    key = torch.ones(2, 1, 3, 5, dtype=torch.float32 if dtype == FP8 else dtype)
+    key.requires_grad_()
     cache.write(key, key, [9])
-    assert not cache.kv.requires_grad
-    assert same(cache.read([2], 2)[0][:, 1:], key.detach())
+    cache.scatter(key, 2 * key, torch.tensor([10]))
+    assert not cache.kv.requires_grad and cache.kv.grad_fn is None
+    assert cache.read([2], 2)[0][:, 1:].float().eq(1).all()
 
 
 def test_a_write_from_the_pool_itself_reads_before_it_writes() -> None:
@@ -230,7 +246,7 @@ def test_small_integers_are_widened_before_they_are_multiplied(
     cache.write(one, 2 * one, torch.tensor([1600]), layer=0)
     table = torch.tensor([100], dtype=dtype)
     assert [half[0].item() for half in cache.read(table, 1, layer=0)] == [1, 2]
-    assert storage._int64("", table).dtype == torch.int64
+    assert storage.int64_ids("", table).dtype == torch.int64
 
 
 def test_row_38_a_pool_whose_offsets_need_more_than_32_bits() -> None:
@@ -260,6 +276,318 @@ def test_copies_may_be_none_a_tensor_or_onto_itself() -> None:
     assert same(cache.kv, before)
     cache.copy_blocks(torch.tensor([[1, 4]], dtype=torch.int32))
     assert same(cache.kv[:, :, 4], before[:, :, 1])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=40, deadline=None)
+@given(spec=specs, data=st.data())
+def test_copies_in_a_chain_and_apart(
+    device: str, spec: KVCacheSpec, data: st.DataObject
+) -> None:
+    """On CUDA these are two ways: with a copy in between, and with the kernel."""
+    cache = full(spec, 7, device)
+    before = cache.kv.clone()
+    sources = st.integers(1, 3) if data.draw(st.booleans()) else st.integers(1, 6)
+    targets = data.draw(st.lists(st.integers(4, 6), unique=True))
+    pairs = [(data.draw(sources), target) for target in targets]
+    cache.copy_blocks(pairs)
+    now = list(range(7))
+    for source, target in pairs:
+        now[target] = source
+    assert same(cache.kv, before[:, :, now])
+
+
+def test_the_copy_kernel_in_triton_s_interpreter(tmp_path: Path) -> None:
+    """Its arithmetic, without a GPU: odd sizes, several parts of a page, words of all
+    widths."""
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("Triton is not installed: it comes with PyTorch for CUDA")
+    code = """
+import torch
+from blockmgr import storage_triton
+from blockmgr.storage import as_words
+for rows, dtype in (((4, 3, 5), torch.float32), ((16, 8, 64), torch.float16),
+                    ((3, 1, 1), torch.float8_e4m3fn), ((5, 333, 1), torch.bfloat16)):
+    kv = torch.randint(0, 100, (2, 3, 7, *rows)).to(dtype)
+    expected = kv.clone().view(torch.uint8)
+    expected[:, :, [6, 2, 3]] = expected[:, :, [1, 5, 1]]
+    pairs = torch.tensor([(1, 6), (5, 2), (1, 3)])
+    storage_triton.copy_blocks(as_words(kv), pairs)
+    assert torch.equal(kv.view(torch.uint8), expected)
+    storage_triton.copy_blocks(as_words(kv), pairs[:0])
+print("equal")
+"""
+    done = run_python(code, TRITON_INTERPRET="1", TRITON_CACHE_DIR=str(tmp_path))
+    assert done.stdout == "equal\n", done.stderr
+
+
+# --- the trusted door -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=60, deadline=None)
+@given(spec=specs, data=st.data())
+def test_scatter_writes_what_write_writes(
+    device: str, spec: KVCacheSpec, data: st.DataObject
+) -> None:
+    """Also from views with gaps and from an odd place: K and V of one projection."""
+    checked, trusted = full(spec, 4, device), full(spec, 4, device)
+    n, h, d = data.draw(st.integers(0, 6)), spec.num_kv_heads, spec.head_size
+    first, end = spec.block_size, 4 * spec.block_size
+    free = data.draw(st.permutations(range(first, end)))[:n]
+    mapping = [data.draw(st.sampled_from([slot, PAD])) for slot in free]
+    odd = data.draw(st.integers(0, 2))
+    wide = odd + 2 * h * d + data.draw(st.integers(0, 3))
+    layer = data.draw(st.none() | st.integers(0, spec.num_layers - 1))
+    lead = (spec.num_layers,) if layer is None else ()
+    projected = torch.randint(-16, 17, (*lead, len(mapping), wide), device=device)
+    projected = projected.to(spec.dtype)
+    key = projected[..., odd : odd + h * d].unflatten(-1, (h, d))  # type: ignore[no-untyped-call]
+    value = projected[..., odd + h * d :][..., : h * d].unflatten(-1, (h, d))  # type: ignore[no-untyped-call]
+    checked.write(key, value, mapping, layer)
+    slots = torch.tensor(mapping, dtype=torch.int64, device=device)
+    trusted.scatter(key, value, slots, layer)
+    assert same(checked.kv, trusted.kv)
+    assert not trusted.kv[:, :, 0].any()
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("device", DEVICES)
+def test_scatter_takes_rows_with_gaps_in_them(device: str, heads: int) -> None:
+    """Every other element of a wider tensor: no row of it lies in one piece."""
+    spec = KVCacheSpec(num_layers=1, num_kv_heads=heads, head_size=8, block_size=4)
+    cache = KVCache(spec, num_blocks=2, device=device)
+    wide = torch.arange(2 * heads * 16, device=device).view(2, heads, 16).half()
+    slots = torch.tensor([4, 6], device=device)
+    cache.scatter(wide[..., ::2], wide[..., 1::2], slots, 0)
+    key, value = cache.slots(0)[:, slots]
+    assert same(key, wide[..., ::2]) and same(value, wide[..., 1::2])
+
+
+@pytest.mark.parametrize("layer", [None, 1])
+@pytest.mark.parametrize("device", DEVICES)
+def test_gather_reads_many_tables_at_once(device: str, layer: int | None) -> None:
+    cache = full(device=device)
+    ids = torch.tensor([[3, 1, PAD], [0, 5, 2]], dtype=torch.int32, device=device)
+    key, value = cache.gather(ids, layer)
+    lead = (2,) if layer is None else ()
+    assert key.shape == (*lead, 2, 12, 3, 5)
+    for i, table in enumerate(([3, 1, 0], [0, 5, 2])):
+        expected = cache.blocks(layer)[..., table, :, :, :].flatten(-4, -3)
+        assert same(key[..., i, :, :, :], expected[0])
+        assert same(value[..., i, :, :, :], expected[1])
+    empty = cache.gather(torch.empty((2, 0), dtype=torch.int64, device=device), layer)
+    assert empty[0].shape == (*lead, 2, 0, 3, 5)
+
+
+@pytest.mark.gpu
+@NEEDS_CUDA
+def test_on_cuda_the_trusted_door_and_the_copies_do_not_wait() -> None:
+    cache = full(device="cuda")
+    rows = numbers(SMALL, 2, 2).cuda()
+    slots = torch.tensor([9, PAD], device="cuda")
+    ids = torch.tensor([2, 1], dtype=torch.int32, device="cuda")
+    cache.copy_blocks([(1, 2)])  # the kernel is built at its first call
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        cache.scatter(rows, rows, slots)
+        key, _ = cache.gather(ids, 0)
+        cache.copy_blocks([(1, 2), (3, 4)])
+        cache.zero_blocks([5])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert same(key[1], rows[0, 0])
+
+
+@pytest.mark.parametrize(
+    ("slots", "got"),
+    [
+        (
+            torch.tensor([5, 6], dtype=torch.int32),
+            "(torch.int32, device(type='cpu'), 1)",
+        ),
+        (torch.tensor([5, 6], device="meta"), "(torch.int64, device(type='meta'), 1)"),
+        (torch.tensor([[5], [6]]), "(torch.int64, device(type='cpu'), 2)"),
+    ],
+    ids=["int32", "meta", "square"],
+)
+def test_scatter_checks_all_that_needs_no_waiting(
+    slots: torch.Tensor, got: str
+) -> None:
+    cache = full()
+    before = cache.kv.clone()
+    expected = "slot_mapping: expected (torch.int64, device(type='cpu'), 1); got "
+    with pytest.raises(InvalidAccess, match=re.escape(expected + got)):
+        cache.scatter(TWO, TWO, slots)
+    good = torch.tensor([5, 6])
+    with pytest.raises(InvalidAccess, match="value: expected"):
+        cache.scatter(TWO, ROW, good)
+    with pytest.raises(InvalidAccess, match=r"layer: expected 0\.\.1; got 2"):
+        cache.scatter(TWO[0], TWO[0], good, layer=2)
+    assert same(cache.kv, before)
+
+
+# --- zeros and poison -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=40, deadline=None)
+@given(spec=specs, ids=st.lists(st.integers(1, 5)), poison=st.booleans())
+def test_row_37_a_block_is_filled_and_no_other(
+    device: str, spec: KVCacheSpec, ids: list[int], poison: bool
+) -> None:
+    cache = full(spec, device=device)
+    before = cache.kv.clone()
+    (cache.poison_blocks if poison else cache.zero_blocks)(ids)
+    others = [i for i in range(6) if i not in ids]
+    assert same(cache.kv[:, :, others], before[:, :, others])
+    filled = cache.kv[:, :, ids].float()
+    assert filled.isnan().all() if poison else not filled.any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("device", DEVICES)
+def test_poison_shows_in_all_that_was_never_written(
+    device: str, dtype: torch.dtype
+) -> None:
+    """Row 37: three tokens in a block of four, in memory that nobody cleared."""
+    spec = dataclasses.replace(SMALL, dtype=dtype)
+    cache = KVCache(spec, num_blocks=4, device=device, poison=True)
+    assert cache.kv.float().isnan().all()
+    rows = torch.ones(2, 4, 3, 5, device=device).to(dtype)
+    cache.write(rows, rows, [8, 9, 10, PAD])
+    for half in cache.read([2]):
+        assert not half[:, :3].float().isnan().any()
+        assert half[:, 3].float().isnan().all()
+    written = ~cache.kv.float().isnan()
+    assert int(written.sum()) == 2 * 2 * 3 * 3 * 5  # the pad went into no block at all
+    cache.copy_blocks([(2, 3)])
+    assert same(cache.read([3], 3)[0], rows[:, :3])
+    cache.poison_blocks([2])
+    assert all(half.float().isnan().all() for half in cache.read([2]))
+
+
+# --- eight bits -----------------------------------------------------------------------
+
+
+def eight(k_scale: float = 1.0, v_scale: float = 1.0, **sizes: int) -> KVCacheSpec:
+    small = {"num_layers": 2, "num_kv_heads": 1, "head_size": 8, "block_size": 4}
+    return KVCacheSpec(**small | sizes, dtype=FP8, k_scale=k_scale, v_scale=v_scale)
+
+
+scales = st.floats(2**-20, 2**20, width=32)
+singles = st.floats(-(2.0**40), 2.0**40, width=32)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), k_scale=scales, v_scale=scales)
+def test_the_error_of_eight_bits_is_bounded(
+    device: str, data: st.DataObject, k_scale: float, v_scale: float
+) -> None:
+    """What the module says of it: |x| / 16 or scale / 1024, the larger; beyond
+    448 * scale the value is cut off there."""
+    spec = eight(k_scale, v_scale)
+    cache = KVCache(spec, num_blocks=3, device=device)
+    near = st.floats(-600, 600, width=32)  # in units of the scale
+    rows = []
+    for scale in (k_scale, v_scale):
+        some = singles | near.map(scale.__mul__)
+        drawn = data.draw(st.lists(some, min_size=8, max_size=8))
+        rows.append(torch.tensor(drawn, device=device).float().view(1, 1, 8))
+    cache.write(rows[0], rows[1], [5], layer=1)
+    got = cache.read([1], 2, layer=1, dtype=torch.float32)
+    for before, after, scale in zip(rows, got, (k_scale, v_scale), strict=True):
+        x, y = before.double().flatten(), after[1].double().flatten()
+        cut = x.clamp(-448 * scale, 448 * scale)
+        bound = (cut.abs() / 16).clamp(min=scale / 1024)
+        assert torch.all((y - cut).abs() <= bound * (1 + 1e-6)), (x, y)
+        assert torch.all(after[0] == 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_8_bit_number_survives_with_its_scale(
+    device: str, dtype: torch.dtype
+) -> None:
+    """All 254 finite ones, times a power of two: stored and read without a change."""
+    every = torch.arange(256, dtype=torch.uint8, device=device).view(FP8).float()
+    x = (every[~every.isnan()] * 4).to(dtype).view(1, 1, 254)
+    cache = KVCache(
+        eight(4.0, 4.0, head_size=254, num_layers=1), num_blocks=2, device=device
+    )
+    cache.write(x, -x, [4], layer=0)
+    key, value = cache.read([1], 1, layer=0, dtype=dtype)
+    assert key.dtype == dtype and torch.equal(key, x) and torch.equal(value, -x)
+    raw = cache.read([1], 1, layer=0)[0]
+    assert raw.dtype == FP8 and torch.equal(raw.float(), x.float() / 4)
+    batch = cache.gather(torch.tensor([1], device=device), 0, dtype)
+    assert torch.equal(batch[1][:1], -x)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_eight_bits_cut_off_what_is_too_large_and_keep_nan(device: str) -> None:
+    inf, nan = math.inf, math.nan
+    x = torch.tensor([[[1e9, -1e9, 449, 463, 465, inf, -inf, nan]]], device=device)
+    cache = KVCache(eight(num_layers=1), num_blocks=2, device=device)
+    cache.write(x, x / 2, [4], layer=0)
+    key, _ = cache.read([1], 1, layer=0, dtype=torch.float32)
+    assert key.flatten().tolist()[:-1] == [448, -448, 448, 448, 448, 448, -448]
+    assert key.isnan().flatten().tolist() == [False] * 7 + [True]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_16_bits_are_rounded_once(dtype: torch.dtype) -> None:
+    """Divided in 32 bits, as in vLLM: what the same 32-bit numbers give."""
+    x = torch.linspace(-300, 300, 4000).to(dtype).view(500, 1, 8)
+    cache = KVCache(
+        eight(0.7, 1.3, num_layers=1, block_size=500), num_blocks=3, device="cpu"
+    )
+    slots = torch.arange(500, 1000)
+    cache.scatter(x, x, slots, 0)
+    cache.scatter(x.float(), x.float(), slots + 500, 0)
+    for half in cache.kv[:, 0].view(torch.uint8):
+        assert torch.equal(half[1], half[2])
+
+
+def test_rows_that_have_8_bits_already_are_stored_as_they_are() -> None:
+    cache = KVCache(eight(3.0, num_layers=1), num_blocks=2, device="cpu")
+    rows = torch.randint(0, 127, (2, 1, 8), dtype=torch.uint8).view(FP8)
+    cache.write(rows, rows, [4, 5], layer=0)
+    assert same(cache.read([1], 2, layer=0)[0], rows)
+    assert torch.equal(
+        cache.read([1], 2, layer=0, dtype=torch.float32)[0], rows.float() * 3
+    )
+
+
+def test_a_wider_dtype_can_be_asked_for_in_every_pool() -> None:
+    cache = full(dataclasses.replace(SMALL, dtype=torch.float16))
+    stored, wide = cache.read([2]), cache.read([2], dtype=torch.float32)
+    assert wide[0].dtype == torch.float32 and torch.equal(wide[0], stored[0].float())
+
+
+def test_only_8_bits_take_another_dtype() -> None:
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        cache = full(dataclasses.replace(SMALL, dtype=dtype))
+        for other in {torch.float32, torch.float16, torch.bfloat16, FP8} - {dtype}:
+            with pytest.raises(InvalidAccess, match="key: expected"):
+                cache.write(ROW.to(other), ROW.to(other), [5])
+    narrow = full(dataclasses.replace(SMALL, dtype=FP8))
+    with pytest.raises(InvalidAccess, match=r"got \(.*torch.float64"):
+        narrow.write(ROW.double(), ROW.double(), [5])
+
+
+@pytest.mark.parametrize("name", ["k_scale", "v_scale"])
+@pytest.mark.parametrize("wrong", [0, -1.0, math.inf, math.nan, None, "1", True])
+def test_a_scale_is_a_number_above_0(name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidPool, match=f"{name}: expected a number above 0; got"):
+        eight(**{name: wrong})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_scale_is_for_8_bits_only(dtype: torch.dtype) -> None:
+    with pytest.raises(InvalidPool, match=f"v_scale: expected 1.0 for {dtype}; got 2"):
+        dataclasses.replace(SMALL, dtype=dtype, v_scale=2.0)
 
 
 # --- sizes ----------------------------------------------------------------------------
@@ -332,7 +660,7 @@ def test_a_new_pool_is_zero_and_in_the_order_it_promises() -> None:
 @pytest.mark.parametrize(
     "sizes", [{}, {"num_blocks": 4, "memory_bytes": 4096}], ids=str
 )
-def test_a_pool_has_one_size(sizes: dict[str, int]) -> None:
+def test_a_pool_has_one_size(sizes: dict[str, Any]) -> None:
     with pytest.raises(InvalidPool, match="exactly one of num_blocks and memory_bytes"):
         KVCache(SMALL, device="cpu", **sizes)
 
@@ -481,6 +809,22 @@ misuse: dict[str, tuple[Any, str]] = {
         lambda c: c.copy_blocks([(1, 2, 3)]),
         "pairs: expected integers, ('n', 2); got torch.int64 of shape (1, 3)",
     ),
+    "zeros in null": (
+        lambda c: c.zero_blocks([1, 0]),
+        "block: expected 1..5; got 0; block 0 is null",
+    ),
+    "zeros outside": (
+        lambda c: c.zero_blocks([1, 6]),
+        "block: expected 1..5; got 6",
+    ),
+    "poison in null": (
+        lambda c: c.poison_blocks([1, 0]),
+        "block: expected 1..5; got 0; block 0 is null",
+    ),
+    "zeros in no list": (
+        lambda c: c.zero_blocks(1),
+        "block_ids: expected integers, ('n',); got torch.int64 of shape ()",
+    ),
     "copies of unlike length": (
         lambda c: c.copy_blocks([(1, 2), (3,)]),
         "pairs: expected integers (",
@@ -523,6 +867,9 @@ def test_closing_gives_the_memory_back_and_is_final() -> None:
         lambda: cache.write(one, one, [5]),
         lambda: cache.read([1]),
         lambda: cache.copy_blocks([]),
+        lambda: cache.zero_blocks([]),
+        lambda: cache.scatter(one, one, torch.tensor([5])),
+        lambda: cache.gather(torch.tensor([1])),
     ]
     for call in calls:
         with pytest.raises(PoolClosed, match="make a new KVCache"):
@@ -592,9 +939,11 @@ def test_a_device_that_is_not_there_is_named(name: str) -> None:
         KVCache(SMALL, num_blocks=2, device=name)
 
 
-def run_python(code: str) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | env
+    )
 
 
 def test_without_torch_one_friendly_line() -> None:
@@ -624,7 +973,7 @@ def test_anything_of_another_kind_is_named() -> None:
         good = torch.zeros(1, 1, 1, 2, dtype=spec.dtype)
         for pair in ((None, good), (good, [0])):
             with pytest.raises(InvalidAccess, match="expected a tensor"):
-                cache.write(*pair, slot_mapping=[2])  # type: ignore[arg-type]
+                cache.write(pair[0], pair[1], [2])  # type: ignore[arg-type]
         assert not cache.kv.any()
     with pytest.raises(InvalidPool, match="spec: expected a KVCacheSpec"):
         KVCache(None, num_blocks=3)  # type: ignore[arg-type]
