@@ -45,14 +45,14 @@ class FullAttention:
 
 
 class SlidingWindow(FullAttention):
-    """A token sees `window` tokens, itself included (rule 15).
+    """A token sees `window` tokens, itself included: 2 or more (rule 15).
 
     The null block takes the place of each block that falls out of the window, so the
     others keep their places in the table.
     """
 
     def __init__(self, window: int) -> None:
-        check_count("window", window, 1)
+        check_count("window (a token sees itself and others)", window, 2)
         self.window = window
 
     def __repr__(self) -> str:
@@ -68,7 +68,7 @@ class SlidingWindow(FullAttention):
         """From the right, the first run of adjacent hits that covers a window, with
         null before it. A shorter run counts if it starts at block 0: it lacks nothing.
         """
-        enough = max(1, -(-(self.window - 1) // block_size))
+        enough = -(-(self.window - 1) // block_size)
         found, run = [pool.null_block] * limit, 0
         for i in reversed(range(limit)):
             block = pool.cache.get(names[i])

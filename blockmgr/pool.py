@@ -195,8 +195,8 @@ class BlockPool:
         names: Sequence[BlockHash],
         note: events.StoredNote | None = None,
     ) -> None:
-        """Register full blocks under their names, so that others can find them. The
-        null block, where a window left it in a table, is passed over.
+        """Register full blocks under their names, so that others can find them. What
+        has a name is passed over, and the null block, where a window left it.
 
         `note` is what a recorded change says besides (see `events.StoredNote`).
         """
@@ -204,7 +204,9 @@ class BlockPool:
             raise InvalidRequest(f"{len(blocks)} blocks can't have {len(names)} names")
         insert, stored = self.cache.insert, []
         for block, name in zip(blocks, names):  # noqa: B905 (as quick as can be)
-            if block.block_id and insert(block, name) and self.changes is not None:
+            if block.block_hash is not None or not block.block_id:
+                continue
+            if insert(block, name) and self.changes is not None:
                 stored.append((block.block_id, name.hex()))
         if stored and self.changes is not None:
             ids, hashes = zip(*stored, strict=True)

@@ -330,7 +330,7 @@ def test_the_random_loads_reach_what_they_are_about() -> None:
 
 
 def test_a_prompt_that_can_never_fit_ends_at_once_and_the_next_one_runs() -> None:
-    """Bug 8. Were NEVER taken for LATER, both would wait for ever."""
+    """Row 8. Were NEVER taken for LATER, both would wait for ever."""
     for must_fit in (True, False):
         scheduler = scheduler_of(4, full_sequence_must_fit=must_fit)
         large, small = Request("large", tokens(13), 2), Request("small", tokens(4), 2)
@@ -357,7 +357,7 @@ def test_a_long_prompt_in_chunks_that_can_never_fit_ends_too() -> None:
 
 @pytest.mark.parametrize("preemption", ["recompute", "swap"])
 def test_growth_that_can_never_fit_ends_and_preempts_nobody(preemption: str) -> None:
-    """Bug 8. Alone in the pool, a request would preempt itself again and again."""
+    """Row 8. Alone in the pool, a request would preempt itself again and again."""
     scheduler = scheduler_of(3, preemption=preemption, num_host_blocks=8)
     request = Request("r", tokens(8), 8)
     scheduler.add_request(request)
@@ -437,7 +437,7 @@ def test_with_two_groups_a_request_needs_blocks_in_each() -> None:
 
 
 def thrash(**options: Any) -> tuple[list[SchedulerOutput], list[Request]]:
-    """Bug 9: 5 usable blocks of 4; prompts of 8 and 8 are to become 20 and 12 tokens.
+    """Row 9: 5 usable blocks of 4; prompts of 8 and 8 are to become 20 and 12 tokens.
     In chunks, and if only the next chunk must fit, the second always tries again."""
     scheduler = scheduler_of(
         6,
@@ -453,7 +453,7 @@ def thrash(**options: Any) -> tuple[list[SchedulerOutput], list[Request]]:
 
 
 def test_preempting_again_and_again_ends_and_a_watermark_spares_most_of_it() -> None:
-    """Bug 9: everybody finishes; several preemptions, and one with the watermark."""
+    """Row 9: everybody finishes; several preemptions, and one with the watermark."""
     without, requests = thrash()
     assert [len(r.output_token_ids) for r in requests] == [12, 4]
     assert num_preemptions(without) == 3
@@ -605,7 +605,7 @@ def test_a_swapped_request_computes_nothing_again() -> None:
 def test_without_room_on_the_host_a_victim_is_computed_again(
     num_host_blocks: int,
 ) -> None:
-    """Bug 21: the victim holds 3 blocks. Neither an abort nor a freeze."""
+    """Row 21: the victim holds 3 blocks. Neither an abort nor a freeze."""
     scheduler, a, b = full_pool(preemption="swap", num_host_blocks=num_host_blocks)
     output = step(scheduler)
     assert output.preempted_req_ids == ["b"]
