@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from blockmgr.block import NULL_BLOCK_ID
+from blockmgr.events import SequenceView
 from figures.scene import Scene
 from figures.words import listed, plural
 
@@ -40,12 +41,23 @@ def summary(scene: Scene) -> str:
     """The whole state in two sentences, for those who can't see the picture."""
     s = scene.snapshot
     cached = sum(s.block_hash[b] is not None for b in s.free_queue)
-    tables = "; ".join(
-        f"{seq_id[:40]}: blocks {', '.join(map(str, view.block_table[:32])) or 'none'}"
-        for seq_id, view in list(s.sequences.items())[:16]
-    )
+    views = list(s.sequences.values())[:16]
+    tables = "; ".join(f"{v.seq_id[:40]}: {_places(v, 'blocks')}" for v in views)
+    there = list(s.host_sequences.values())[:16]
+    host = "; ".join(f"{v.seq_id[:40]}: {_places(v, 'host blocks')}" for v in there)
+    if there:
+        tables += f". {plural(len(s.host_sequences), 'sequence')} on the host. {host}"
     return (
         f"{s.num_usable} usable blocks of {plural(s.block_size, 'slot')}: "
         f"{s.num_used} in use, {s.num_free} free, {cached} of them cached. "
         f"{plural(len(s.sequences), 'sequence')}. {tables}"
     ).strip()
+
+
+def _places(view: SequenceView, kind: str) -> str:
+    """`blocks 1, 2`, with a second table for the layers with a window."""
+    texts = [
+        ", ".join("null" if b == NULL_BLOCK_ID else str(b) for b in table[:32])
+        for table in view.tables
+    ]
+    return f"{kind} {' and, with a window, '.join(text or 'none' for text in texts)}"

@@ -6,10 +6,30 @@ made from the event and the state before it, so it can't say what did not happen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from blockmgr.events import Cleared, Event, Released, Removed, Snapshot, Stored, Taken
-from figures.words import Labels, isolate, listed, plural, token_name
+from blockmgr.block import NULL_BLOCK_ID
+from blockmgr.events import Cleared, Event, OnHost, Released, Removed, Snapshot
+from figures.phrases import (
+    HOST,
+    blocks,
+    capital,
+    copied,
+    fell_out,
+    found,
+    from_the_queue,
+    numbers,
+    placed,
+    stored,
+    stored_pairs,
+    taken,
+    tokens,
+    view_after,
+    wants,
+    went,
+    who,
+)
+from figures.words import Labels, isolate, listed, plural
 
 
 def describe(event: Event, before: Snapshot, labels: Labels = None) -> str:
@@ -17,125 +37,92 @@ def describe(event: Event, before: Snapshot, labels: Labels = None) -> str:
     return _TELLERS.get(event.op, _other)(event, before, labels)
 
 
-# --- parts of sentences -------------------------------------------------------------
+# --- coming in ----------------------------------------------------------------------
 
 
-def blocks(ids: Sequence[int]) -> str:
-    """`block 5`, `blocks 5 and 6`, `blocks 5, 6 and 9`."""
-    most = 11 if len(ids) > 12 else None
-    what = "block" if len(ids) == 1 else "blocks"
-    return f"{what} {listed(list(map(str, ids)), most)}"
+def _allocate(event: Event, before: Snapshot, labels: Labels) -> str:
+    if event.status != "OK":
+        return _refused(event, before, f"{who(event)} asked to come in")
+    return _admitted(event, before, f"{who(event)} arrived")
 
 
-def _name(event: Event) -> str:
-    return isolate(event.seq_id or "somebody")
-
-
-def _tokens(event: Event, labels: Labels) -> str:
-    """`token 17`, `“cat”`, `4 tokens`."""
-    if len(event.token_ids) == 1:
-        return token_name(event.token_ids[0], labels)
-    return plural(len(event.token_ids), "token")
-
-
-def _taken(event: Event) -> str:
-    """Which blocks were taken, from where, and what they forgot for it."""
-    were = "was" if len(event.new) == 1 else "were"
-    text = f"{blocks(event.new)} {were} taken from the head of the queue"
-    lost = [pair for c in event.changes if isinstance(c, Taken) for pair in c.evicted]
-    if not lost:
-        return text
-    if len(lost) == 1 and len(event.new) == 1:
-        it = "it still held a cached block's contents"
-        return f"{text} ({it}: hash {lost[0][1][:4]} is now forgotten)"
-    held = ", ".join(f"{b} ({key[:4]})" for b, key in lost[:6])
-    more = f" and {len(lost) - 6} more" if len(lost) > 6 else ""
-    return f"{text}; cached contents are forgotten for it: {held}{more}"
-
-
-def _stored(event: Event) -> str:
-    """A sentence on the blocks that became full and can be found from now on."""
-    pairs = [
-        pair
-        for change in event.changes
-        if isinstance(change, Stored)
-        for pair in zip(change.block_ids, change.hashes, strict=True)
-    ]
-    if not pairs:
-        return ""
-    if len(pairs) == 1:
-        block_id, key = pairs[0]
-        return f" Block {block_id} is full now and is cached under hash {key[:4]}."
-    ids = blocks([block_id for block_id, _ in pairs])
-    return f" {_capital(ids)} are full now and are cached."
-
-
-def _found(event: Event, before: Snapshot) -> str:
-    """Where the beginning was found, and what that means for these blocks."""
-    revived = [b for b in event.hits if not before.ref_cnt[b]]
-    count = plural(len(event.hits) * before.block_size, "token")
-    text = f"the first {count} were found in {blocks(event.hits)}"
-    if len(revived) == len(event.hits):
-        return f"{text}, free but not forgotten, and back in use now"
-    text += f", which {'is' if len(event.hits) == 1 else 'are'} shared now"
-    return f"{text} ({blocks(revived)} came out of the queue)" if revived else text
-
-
-def _wants(event: Event) -> str:
-    """Needed and free, as numbers."""
-    are, is_are = ("is" if n == 1 else "are" for n in (event.needed, event.free))
-    there = f"only {event.free} {is_are} free" if event.free else "none is free"
-    return f"{plural(event.needed, 'free block')} {are} needed and {there}"
-
-
-# --- one teller per operation -------------------------------------------------------
+def _resume(event: Event, before: Snapshot, labels: Labels) -> str:
+    if event.status != "OK":
+        return _refused(event, before, f"{who(event)} asked to come back")
+    return _admitted(event, before, f"{who(event)} is back")
 
 
 def _admitted(event: Event, before: Snapshot, opening: str) -> str:
     rest = plural(len(event.token_ids), "token")
     if not event.hits:
         none = f"{opening} with {rest}: nothing of it was cached, so"
-        return f"{none} {_taken(event)}.{_stored(event)}"
-    found = f"{opening}: {_found(event, before)}"
+        return f"{none} {taken(event)}.{stored(event)}"
+    text = f"{opening}: {found(event, before)}"
     if not event.new:
-        return f"{found}.{_stored(event)}"
-    return f"{found}; for {rest} more, {_taken(event)}.{_stored(event)}"
+        return f"{text}.{stored(event)}"
+    return f"{text}; for {rest} more, {taken(event)}.{stored(event)}"
 
 
 def _refused(event: Event, before: Snapshot, opening: str) -> str:
+    why = wants(event)
     if event.status == "NEVER":
-        pool = plural(before.num_usable, "block")
-        return (
-            f"{opening}, but could not fit even alone into the pool of {pool}: "
-            "NEVER. Nothing has changed."
+        why = f"could not fit even alone into the pool of {_usable(before)}"
+    nothing = "Nothing else" if event.changes else "Nothing"
+    return f"{opening}{_but(event, before, why)} {nothing} has changed."
+
+
+def _but(event: Event, before: Snapshot, why: str) -> str:
+    """The reason after an opening. What a window let go of is gone all the same."""
+    fell = fell_out(event, before)
+    if not fell:
+        return f", but {why}: {event.status}."
+    it = "it " if why.startswith("could") else ""
+    return f": {fell}; still, {it}{why}: {event.status}."
+
+
+def _usable(before: Snapshot) -> str:
+    return plural(before.num_usable, "block")
+
+
+def _fork(event: Event, before: Snapshot, labels: Labels) -> str:
+    child = view_after(event)
+    if child is None:
+        return _other(event, before, labels)
+    held = [b for table in child.tables for b in table if b != NULL_BLOCK_ID]
+    # The event does not name the parent: who has the same tokens in the same blocks?
+    parents = [
+        isolate(name)
+        for name, view in before.sequences.items()
+        if view.token_ids == child.token_ids
+        and all(
+            a[: len(b)] == b for a, b in zip(view.tables, child.tables, strict=True)
         )
-    return f"{opening}, but {_wants(event)}: LATER. Nothing has changed."
+    ]
+    whose = f" of {' or '.join(parents[:4])}" if parents else ""
+    same = " (they hold the same blocks)" if len(parents) > 1 else ""
+    text = f"{who(event)} is a fork{whose}{same}"
+    if not held:
+        return f"{text}. No blocks were held, and nothing was copied."
+    shared = f"{plural(len(held), 'block')}, {numbers(held)}"
+    count = plural(len(child.token_ids), "token")
+    return f"{text}: its {count} lie in the same {shared}, and nothing was copied."
 
 
-def _allocate(event: Event, before: Snapshot, labels: Labels) -> str:
-    if event.status != "OK":
-        return _refused(event, before, f"{_name(event)} asked to come in")
-    return _admitted(event, before, f"{_name(event)} arrived")
-
-
-def _resume(event: Event, before: Snapshot, labels: Labels) -> str:
-    if event.status != "OK":
-        return _refused(event, before, f"{_name(event)} asked to come back")
-    return _admitted(event, before, f"{_name(event)} is back")
+# --- growing ------------------------------------------------------------------------
 
 
 def _append(event: Event, before: Snapshot, labels: Labels) -> str:
-    opening = f"{_name(event)} got {_tokens(event, labels)}"
+    opening = f"{who(event)} got {tokens(event, labels)}"
     if event.status == "OK":
         return _grown(event, before, opening)
     keeps = "the token is" if len(event.token_ids) == 1 else "the tokens are"
-    why, until = _wants(event), " until there is room"
+    why, until = wants(event), " until there is room"
     if event.status == "NEVER":
-        pool = plural(before.num_usable, "block")
-        why = f"the pool of {pool} is too small for all tokens so far"
+        why = f"the pool of {_usable(before)} is too small for all tokens so far"
         until = ""
+    no = "No other block" if event.changes else "No block"
     return (
-        f"{opening}, but {why}: {event.status}. No block has changed; "
+        f"{opening}{_but(event, before, why)} {no} has changed; "
         f"{keeps} kept without a slot{until}."
     )
 
@@ -143,86 +130,114 @@ def _append(event: Event, before: Snapshot, labels: Labels) -> str:
 def _allocate_slots(event: Event, before: Snapshot, labels: Labels) -> str:
     more = plural(len(event.token_ids), "more token")
     if event.status != "OK":
-        return _refused(event, before, f"{_name(event)} asked for slots for {more}")
-    return _grown(event, before, f"{_name(event)} got slots for {more}")
+        return _refused(event, before, f"{who(event)} asked for slots for {more}")
+    return _grown(event, before, f"{who(event)} got slots for {more}")
 
 
 def _grown(event: Event, before: Snapshot, opening: str) -> str:
-    """Tokens went into slots that were there, into new blocks, or both."""
-    view = before.sequences.get(event.seq_id or "")
-    table = view.block_table if view is not None else ()
-    held = len(view.token_ids) if view is not None else 0
-    room = len(table) * before.block_size - held
-    if not event.new:
-        ids = table[held // before.block_size :]
-        had = "there was room in" if len(ids) != 1 else "there was still room in the"
-        where = blocks(ids[:1]) if len(ids) != 1 else f"last block, {ids[0]}"
-        return f"{opening}: {had} {where}.{_stored(event)}"
-    if room <= 0:
-        full = "the last block was full, so" if table else "there was no block yet, so"
-        return f"{opening}: {full} {_taken(event)}.{_stored(event)}"
-    some = f"{room} fitted into {blocks(table[held // before.block_size :])}"
-    return f"{opening}: {some}, and for the rest {_taken(event)}.{_stored(event)}"
+    """Tokens went into slots that were there, into a copy, into new blocks."""
+    parts = fell_out(event, before), copied(event, before), placed(event, before)
+    return f"{opening}: {'; '.join(filter(None, parts))}.{stored(event)}"
+
+
+# --- leaving ------------------------------------------------------------------------
 
 
 def _free(event: Event, before: Snapshot, labels: Labels) -> str:
-    return f"{_name(event)} has finished{_released(event, before)}"
+    return f"{who(event)} has finished{_released(event, before)}"
 
 
 def _preempt(event: Event, before: Snapshot, labels: Labels) -> str:
     return (
-        f"{_name(event)} is preempted and has to wait; the tokens will be computed "
+        f"{who(event)} is preempted and has to wait; the tokens will be computed "
         f"again{_released(event, before)}"
     )
 
 
 def _released(event: Event, before: Snapshot) -> str:
-    """Where each block went: head, tail, or nowhere because others use it."""
-    change = next((c for c in event.changes if isinstance(c, Released)), None)
-    if change is None:
-        return ". No blocks were held."
-    parts = []
-    if change.head:
-        parts.append(
-            f"{blocks(change.head)} had no hash and went to the head of the queue"
-        )
-    if change.tail:
-        one = len(change.tail) == 1
-        its, order = ("its", "") if one else ("their", ", last block first")
-        parts.append(
-            f"{blocks(change.tail)} kept {its} contents and went to the tail{order}"
-        )
-    shared = [b for b in change.block_ids if b not in {*change.head, *change.tail}]
-    if shared:
-        it = "it" if len(shared) == 1 else "them"
-        users = _users(event, before, shared)
-        parts.append(f"{blocks(shared)} stayed, because {users} {it}")
-    return f". {_capital('; '.join(parts))}."
+    """Where each block went, in the pool or on the host."""
+    parts = _went(event, before) + _went_on_host(event, before)
+    return f". {capital('; '.join(parts))}." if parts else ". No blocks were held."
 
 
-def _capital(text: str) -> str:
-    """A capital at the start, the rest as it is: names keep theirs."""
-    return text[:1].upper() + text[1:]
+def _went(event: Event, before: Snapshot) -> list[str]:
+    gone = [change for change in event.changes if isinstance(change, Released)]
+    return went(gone, [event.seq_id, *event.sequences], before)
 
 
-def _users(event: Event, before: Snapshot, shared: Sequence[int]) -> str:
-    """`B still uses`, `B and C still use`."""
-    names = dict.fromkeys(
-        isolate(name)
-        for block_id in shared
-        for name in before.owners(block_id)
-        if name != event.seq_id
-    )
-    return f"{listed(list(names), 4)} still {'uses' if len(names) == 1 else 'use'}"
+def _went_on_host(event: Event, before: Snapshot) -> list[str]:
+    host = before.host_side()
+    inner = [change.change for change in event.changes if isinstance(change, OnHost)]
+    gone = [change for change in inner if isinstance(change, Released)]
+    if host is None:
+        return []
+    return went(gone, [event.seq_id, *event.sequences], host, HOST)
+
+
+# --- swap ---------------------------------------------------------------------------
+
+
+def _swap_out(event: Event, before: Snapshot, labels: Labels) -> str:
+    opening = f"{who(event)} was to be swapped out"
+    if event.status == "NEVER":
+        need = f"{plural(event.needed, 'block')} {_are(event.needed)} needed"
+        room = plural(len(before.host_ref_cnt) - 1, "block")
+        why = f"{need} on the host, which has {room} in all"
+        return f"{opening}, but {why}: NEVER. Nothing has changed."
+    if event.status == "LATER":
+        why = wants(event, " on the host")
+        return f"{opening}, but {why}: LATER. Nothing has changed."
+    text = f"{_group(event)} swapped out"
+    if not event.copies:
+        return f"{text}. No blocks were held, so nothing was copied."
+    gone = capital("; ".join(_went(event, before)))
+    return f"{text}: {_moved(event, '', HOST)}. {gone}."
+
+
+def _swap_in(event: Event, before: Snapshot, labels: Labels) -> str:
+    if event.status != "OK":
+        return _refused(event, before, f"{who(event)} asked to come from the host")
+    text = f"{_group(event)} back from the host"
+    if not event.copies:
+        return f"{text}. No blocks were held, so nothing was copied."
+    new = from_the_queue(event, [target for _, target in event.copies])
+    text += f": {_moved(event, HOST, '')}, which {new}."
+    full = [block_id for block_id, _ in stored_pairs(event)]
+    if full:
+        text += f" {capital(blocks(full))} {_are(len(full))} full and cached again."
+    return f"{text} {capital('; '.join(_went_on_host(event, before)))}."
+
+
+def _group(event: Event) -> str:
+    """`A is`, `A and B are`: who was swapped together."""
+    names = list(map(isolate, event.sequences))
+    return f"{listed(names, 4)} {_are(len(names))}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _moved(event: Event, home: str, to: str) -> str:
+    """What was copied where, and that what they share went once."""
+    sources, targets = zip(*event.copies, strict=True)
+    were = "was" if len(sources) == 1 else "were"
+    text = f"{blocks(sources, home)} {were} copied to {blocks(targets, to)}"
+    tables = [t for v in event.sequences.values() if v is not None for t in v.tables]
+    shared = [a for a, b in event.copies if sum(b in table for table in tables) > 1]
+    once = f" ({blocks(shared, home)}, which they share, only once)"
+    return text + once if shared else text
+
+
+# --- the cache ----------------------------------------------------------------------
 
 
 def _reset(event: Event, before: Snapshot, labels: Labels) -> str:
     if event.status != "OK":
         used = plural(before.num_used, "block")
-        is_are = "is" if before.num_used == 1 else "are"
         return (
-            f"The prefix cache can't be reset while {used} {is_are} in use. "
-            "Nothing has changed."
+            f"The prefix cache can't be reset while {used} {_are(before.num_used)} in "
+            "use. Nothing has changed."
         )
     hashes = sum(key is not None for key in before.block_hash)
     cleared = any(isinstance(change, Cleared) for change in event.changes)
@@ -242,7 +257,7 @@ def _evict(event: Event, before: Snapshot, labels: Labels) -> str:
 
 
 def _other(event: Event, before: Snapshot, labels: Labels) -> str:
-    whom = f" of {_name(event)}" if event.seq_id else ""
+    whom = f" of {who(event)}" if event.seq_id else ""
     return f"{event.op.capitalize()}{whom}: {event.status}."
 
 
@@ -250,9 +265,12 @@ _TELLERS: dict[str, Callable[[Event, Snapshot, Labels], str]] = {
     "allocate": _allocate,
     "append": _append,
     "allocate_slots": _allocate_slots,
+    "fork": _fork,
     "free": _free,
     "preempt": _preempt,
     "resume": _resume,
+    "swap_out": _swap_out,
+    "swap_in": _swap_in,
     "reset": _reset,
     "evict": _evict,
 }

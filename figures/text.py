@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from blockmgr.block import NULL_BLOCK_ID
-from blockmgr.events import Snapshot
+from blockmgr.events import Ids, Snapshot
 from figures.heat import ranges
 from figures.scene import Scene, scene
 from figures.words import Labels, esc, isolate, listed, plural, token_texts
@@ -27,20 +27,40 @@ def state_details(snapshot: Snapshot, labels: Labels = None) -> str:
 
 
 def state_tables(snapshot: Snapshot, labels: Labels = None) -> str:
-    """Sequences, physical blocks and the free queue, as HTML."""
-    what = scene(snapshot, labels=labels)
+    """Sequences, physical blocks and the free queue, as HTML; then, if there is a host
+    pool, the same for what is swapped out to it."""
+    slots = plural(snapshot.block_size, "slot")
+    tables = _tier(
+        scene(snapshot, labels=labels),
+        "Sequences and their block tables",
+        f"Physical blocks of {slots}",
+        "Free queue",
+    )
+    host = snapshot.host_side()
+    if host is None:
+        return tables
+    return tables + _tier(
+        scene(host, labels=labels),
+        "Sequences on the host, with blocks of the host",
+        f"Host blocks of {slots}",
+        "Free queue of the host",
+    )
+
+
+def _tier(what: Scene, sequences: str, blocks: str, queue: str) -> str:
+    """The tables of one pool, under these captions."""
     return (
         _table(
-            "Sequences and their block tables",
+            sequences,
             ("sequence", "status", "tokens", "logical → physical block", "text"),
             _sequence_rows(what),
         )
         + _table(
-            f"Physical blocks of {plural(snapshot.block_size, 'slot')}",
+            blocks,
             ("block", "state", "ref count", "used by", "filled", "hash"),
             _block_rows(what),
         )
-        + f"<p><b>Free queue</b>, head to tail: {_queue(snapshot)}</p>"
+        + f"<p><b>{queue}</b>, head to tail: {_queue(what.snapshot)}</p>"
     )
 
 
@@ -63,10 +83,9 @@ def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 def _sequence_rows(what: Scene) -> Iterable[Sequence[str]]:
     for seq_id, view in what.snapshot.sequences.items():
-        table = view.block_table
-        entries = ", ".join(f"{i} → {_physical(b)}" for i, b in enumerate(table[:24]))
-        if len(table) > 24:
-            entries = f"0 … {len(table) - 1} → {', '.join(list(ranges(table))[:60])}"
+        entries = _entries(view.block_table)
+        for table in view.more_tables:
+            entries += f"; layers with a window: {_entries(table)}"
         words = token_texts(view.token_ids[:64], what.labels)
         text = " ".join(isolate(word, 24) for word in words)
         more = " …" if len(view.token_ids) > 64 else ""
@@ -74,9 +93,17 @@ def _sequence_rows(what: Scene) -> Iterable[Sequence[str]]:
             f"<bdi>{esc(isolate(seq_id))}</bdi>",
             view.status,
             str(len(view.token_ids)),
-            entries or "none",
+            entries,
             f"<bdi>{esc(text)}</bdi>{more}",
         )
+
+
+def _entries(table: Ids) -> str:
+    """A block table in one line: each entry, or the ranges of a long one."""
+    if len(table) > 24:
+        return f"0 … {len(table) - 1} → {', '.join(list(ranges(table))[:60])}"
+    entries = (f"{i} → {_physical(b)}" for i, b in enumerate(table))
+    return ", ".join(entries) or "none"
 
 
 def _physical(block_id: int) -> str:

@@ -106,7 +106,7 @@ class Configuration(NamedTuple):
         kind = rng.choice(KINDS) if kind is None else kind
         drawn = cls(
             kind=kind,
-            window=rng.choice([1, 2, 3, 4, 5, 6, 7, 9, 12]),
+            window=rng.choice([2, 2, 3, 4, 5, 6, 7, 9, 12]),
             block_size=rng.choice([1, 2, 2, 3, 3, 4, 4, 4, 5, 6, 7, 8]),
             num_blocks=rng.choice([2, 3, 5, 7, 9, 12, 12, 16, 16, 20, 24, 32]),
             num_host_blocks=rng.choice([0, 1, 3, 6, 6, 10, 16]),

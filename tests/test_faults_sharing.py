@@ -342,7 +342,7 @@ def test_row_30_blocks_leave_the_window_one_by_one(n: int, dead: int) -> None:
 
 @FIXED
 @given(
-    window=st.integers(1, 9),
+    window=st.integers(2, 9),
     block_size=st.integers(1, 4),
     prompt=st.integers(1, 12),
     growth=st.integers(1, 20),
