@@ -238,7 +238,7 @@ KINDS: dict[int, Kind] = {
         (WALK, "test_swap_storage::test_what_comes_back_is_what_left"),
         broken=(
             "a_shared_block_is_moved_twice",
-            "what_comes_back_may_be_full_to_the_brim",
+            "what_comes_back_leaves_no_watermark",
             "a_swap_tells_other_pairs",
         ),
     ),
