@@ -104,8 +104,7 @@ def _fork(event: Event, before: Snapshot, labels: Labels) -> str:
     if not held:
         return f"{text}. No blocks were held, and nothing was copied."
     shared = f"{plural(len(held), 'block')}, {numbers(held)}"
-    count = plural(len(child.token_ids), "token")
-    return f"{text}: its {count} lie in the same {shared}, and nothing was copied."
+    return f"{text}: it shares {shared}, and nothing was copied."
 
 
 # --- growing ------------------------------------------------------------------------

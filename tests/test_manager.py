@@ -20,7 +20,6 @@ import pytest
 
 import blockmgr
 from blockmgr import (
-    Allocation,
     BlockManager,
     BlockManagerError,
     DuplicateSequence,
