@@ -39,8 +39,6 @@ from blockmgr.manager import BlockManager
 from blockmgr.policy import Batched, OnDemand, PolicyAllocator, PreAllocate
 from blockmgr.pool import BlockPool
 from blockmgr.prefix import MultiModal
-from blockmgr.request import Request, RequestStatus, SchedulerOutput
-from blockmgr.scheduler import Scheduler
 from blockmgr.table import Address, address
 
 __all__ = [
@@ -65,10 +63,6 @@ __all__ = [
     "OutOfBlocks",
     "PolicyAllocator",
     "PreAllocate",
-    "Request",
-    "RequestStatus",
-    "Scheduler",
-    "SchedulerOutput",
     "SequenceView",
     "SlidingWindow",
     "Snapshot",

@@ -56,7 +56,7 @@ def run_replay(files: Sequence[Path]) -> int:
     """Replay recordings, or all of ours: 0 equal, 1 some differ, 2 a bad file."""
     paths = list(files) or sorted(RECORDINGS.rglob("*.jsonl.gz"))
     console = Console(highlight=False, soft_wrap=True)
-    worst = equal = 0
+    worst = equal = compared = 0
     with _bar(console) as bar:
         for path in bar.track(paths, description="replaying"):
             try:
@@ -66,11 +66,12 @@ def run_replay(files: Sequence[Path]) -> int:
                 worst = 2
                 continue
             console.print(shorten(printable(str(result))), markup=False)
-            equal += result.difference is None
+            compared += not result.no_counterpart
+            equal += result.steps > 0 and result.difference is None
             if result.difference is not None:
                 worst = max(worst, 1)
     if len(paths) > 1 and sys.stdout.isatty():
-        console.print(f"{equal} of {len(paths)} decide the same as vLLM in every step")
+        console.print(f"{equal} of {compared} decide the same as vLLM in every step")
     return worst
 
 
@@ -104,15 +105,14 @@ def run_bench(quick: bool, flat: bool, as_json: bool) -> int:
 
 
 def _bench_table(report: bench.Report) -> Table:
-    right = ("ns", "units", "at most", "vLLM", "nano-vllm")
-    table = Table(Column("row", no_wrap=True))
+    right = ("ns", "units", "at most", "vLLM", "nano")
+    table = Table(Column("operation"))
     for heading in right:
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("what it measures")
     for row in bench.ROWS:
         others = [f"{n:,}" if n else "" for n in (row.target, row.vllm, row.nano)]
         ours = (f"{report.ns(row.name):,.0f}", f"{report.rows[row.name]:,.1f}")
-        table.add_row(row.name, *ours, *others, row.about)
+        table.add_row(row.about, *ours, *others)
     return table
 
 

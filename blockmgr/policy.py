@@ -102,13 +102,12 @@ class PolicyAllocator:
 
     def retry(self, seq_id: str) -> Allocation:
         """Ask for the slots of tokens that have none yet, as after a LATER."""
-        manager = self.manager
-        held = len(manager.block_table(seq_id)) * manager.block_size
-        num_tokens = len(manager.sequences[seq_id].token_ids)
-        ahead = self.policy.num_lookahead(num_tokens, held, manager.block_size)
-        answer = manager.allocate_slots(seq_id, num_lookahead=ahead)
+        held = len(self.manager.block_table(seq_id)) * self.manager.block_size
+        num_tokens = len(self.manager.sequences[seq_id].token_ids)
+        ahead = self.policy.num_lookahead(num_tokens, held, self.manager.block_size)
+        answer = self.manager.allocate_slots(seq_id, num_lookahead=ahead)
         if not answer and ahead:
-            answer = manager.allocate_slots(seq_id)
+            answer = self.manager.allocate_slots(seq_id)
         return self._count(answer)
 
     def free(self, seq_id: str) -> None:
@@ -127,6 +126,7 @@ class PolicyAllocator:
         return slots - self.manager.sequences[seq_id].num_computed_tokens
 
     def _count(self, answer: Allocation) -> Allocation:
-        self._calls += bool(answer.new)
-        self._taken += len(answer.new)
+        taken = len(answer.new) + len(answer.copies)
+        self._calls += taken > 0
+        self._taken += taken
         return answer

@@ -16,7 +16,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from blockmgr import BlockManager, SequenceView, Snapshot
-from figures import block_map, describe
+from blockmgr.groups import FullAttention, SlidingWindow
+from figures import Plan, block_map, describe
 from figures.captions import summary
 from figures.draw_pool import short_names
 from figures.heat import ranges
@@ -688,3 +689,65 @@ def test_a_prefix_that_is_no_id_is_refused() -> None:
     for bad in ("'><script>", "a b", "1a"):
         with pytest.raises(ValueError, match="prefix must begin with a letter"):
             block_map(m.snapshot(), prefix=bad)
+
+
+# --- fork, swap, windows, hybrid models ---------------------------------------------
+
+
+def marks(m: BlockManager, step: int = -1) -> dict[int, str]:
+    log = log_of(m)
+    states = log.snapshots()
+    step = step % len(log)
+    event, before = log.events[step], states[step]
+    return dict(scene(states[step + 1], event=event, before=before).marks)
+
+
+def test_the_blocks_of_a_fork_and_of_a_copy_are_marked() -> None:
+    m = BlockManager(8, 2, record=True)
+    m.allocate("a", [1, 2, 3])
+    m.fork("a", "b")
+    assert marks(m) == {1: "fork", 2: "fork"}
+    m.append("b", [4])
+    assert marks(m) == {3: "new", 2: "−1"}
+
+
+def test_blocks_that_are_swapped_in_are_new_and_those_swapped_out_are_freed() -> None:
+    m = BlockManager(8, 2, num_host_blocks=4, record=True)
+    m.allocate("a", [1, 2, 3])
+    m.allocate("b", [1, 2, 5])
+    m.allocate("c", [1, 2, 5])
+    m.swap_out(["a", "b"])
+    assert marks(m) == {1: "−1", 2: "freed", 3: "freed"}
+    m.free("c")
+    m.swap_in(["a", "b"])
+    assert set(marks(m).values()) == {"new"}
+    assert len(marks(m)) == 3
+    assert Plan.of(log_of(m)).most == 3
+
+
+def test_a_call_that_a_window_refused_marks_only_what_it_let_go_of() -> None:
+    m = BlockManager(4, 2, groups=(SlidingWindow(2),), record=True)
+    m.allocate("a", [1, 2, 3, 4])
+    m.allocate("b", [5])
+    m.append("a", [6, 7, 8, 9])
+    assert marks(m) == {1: "freed"}
+    log = log_of(m)
+    what = scene(log.snapshots()[-1], event=log.events[-1], before=log.snapshots()[-2])
+    assert what.fresh == {}
+
+
+def test_both_groups_of_a_hybrid_model_are_drawn_in_the_pool() -> None:
+    groups_ = FullAttention(), SlidingWindow(3)
+    m = BlockManager(9, 2, groups=groups_, record=True)
+    m.allocate("a", [1, 2, 3])
+    m.append("a", [4])
+    assert marks(m) == {2: "hash", 4: "hash"}
+    what = scene(m.snapshot())
+    assert what.owners == ((), *[("a",)] * 4, *[()] * 4)
+    assert what.filled == (0, 2, 2, 2, 2, 0, 0, 0, 0)
+    m.append("a", [5])
+    assert marks(m) == {3: "freed", 5: "new", 6: "new"}
+    larger = BlockManager(9, 4, groups=groups_, record=True)
+    larger.allocate("a", [1])
+    larger.append("a", [2])
+    assert marks(larger) == {1: "+1", 2: "+1"}

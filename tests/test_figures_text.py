@@ -318,7 +318,7 @@ def test_swapping_is_told() -> None:
         "LATER. Nothing has changed."
     )
     assert told[10] == (
-        "a has finished. Host blocks 1 and 4 had no hash and went to the head of the "
+        "a has finished. Host blocks 3 and 4 had no hash and went to the head of the "
         "host's queue."
     )
 
@@ -364,9 +364,9 @@ def test_what_falls_out_of_the_window_is_told() -> None:
     )
     assert told[6] == (
         "c arrived: the first 4 tokens need not be computed: what is still seen of "
-        "them was found in block 2, which is shared now; for 2 tokens more, block 1 "
-        "was taken from the head of the queue. Block 1 is full now and is cached under "
-        f"hash {hash_digits(m, 7, 1)}."
+        "them was found in block 2, which is shared now; for 2 tokens more, block 4 "
+        "was taken from the head of the queue. Block 4 is full now and is cached under "
+        f"hash {hash_digits(m, 7, 4)}."
     )
 
 
@@ -502,7 +502,7 @@ def test_the_tables_name_what_fell_out_and_both_tables_of_a_hybrid() -> None:
     assert rows_of(state_tables(s))[0][0][3] == "0 → null, 1 → 2, 2 → 3"
     assert summary(scene(s)).endswith("a: blocks null, 2, 3")
     s = hybrid().snapshot()
-    sequences, blocks = rows_of(state_tables(s))
+    sequences, blocks, *_ = rows_of(state_tables(s))
     assert sequences[0][3] == (
         "0 → 1, 1 → 2, 2 → 5; layers with a window: 0 → null, 1 → 4, 2 → 6"
     )
@@ -525,7 +525,7 @@ class Run:
 
     def __init__(self, kind: str, rng: random.Random) -> None:
         self.rng, self.count = rng, 0
-        window = rng.choice([1, 2, 3, 5, 8])
+        window = rng.choice([2, 3, 5, 8])
         self.manager = BlockManager(
             rng.choice([3, 6, 9, 14]),
             rng.choice([1, 2, 3, 4]),
@@ -553,12 +553,12 @@ class Run:
         m, rng = self.manager, self.rng
         self.count += 1
         running, waiting = self.names("running"), self.names("preempted")
-        does = ["allocate", "reset", "evict"]
+        does = ["allocate", "allocate", rng.choice(["reset", "evict"])]
         does += ["append", "append", "append", "add", "fork"] if running else []
         does += ["slots", "preempt", "free"] if running else []
-        does += ["swap_out"] if running and m.host else []
+        does += ["swap_out", "swap_out"] if running and m.host else []
         does += ["resume"] if waiting else []
-        does += ["swap_in", "drop"] if self.names("swapped") else []
+        does += ["swap_in", "swap_in", "drop"] if self.names("swapped") else []
         some = [rng.randrange(3) for _ in range(rng.randint(1, 3 * m.block_size))]
         ahead = rng.choice([0, 0, 0, 1, 4])
         match rng.choice(does):
@@ -621,20 +621,20 @@ def check_tables(s: Snapshot) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@given(rng=st.randoms(use_true_random=False))
+@given(rng=st.integers(0, 2**32).map(random.Random))
 @settings(max_examples=25, deadline=None)
 def test_every_step_of_every_kind_of_run_is_told_and_drawn(
     kind: str, rng: random.Random
 ) -> None:
     run = Run(kind, rng)
-    for _ in range(rng.randint(1, 30)):
+    for _ in range(rng.randint(1, 40)):
         run.step()
     log = log_of(run.manager)
     plan, states = Plan.of(log), log.snapshots()
     for event, before, after in zip(log, states, states[1:], strict=False):
         told = describe(event, before)
         assert re.fullmatch(r"[^ ]+( [^ ]+)*\.", told), told
-        assert not re.search(r"\bblocks? ?[,.;:]|nobody|\(\)|\. \.|\.\.", told), told
+        assert not re.search(r" [,.;:)]|nobody|\( |\(\)|\.\.", told), told
         assert (event.seq_id or "") in told
         assert str(event.status) in told or event.status == "OK" or event.op == "reset"
         said = set(map(int, re.findall(r"\b\d+\b", told)))
@@ -656,8 +656,8 @@ def test_the_player_walks_through_every_kind_of_run(kind: str) -> None:
     player = Player(run.manager)
     for _ in range(len(player.film)):
         frame = player.film.frame(player.step)
-        assert "every invariant holds" in player.shown["audit"]
-        assert frame.sentence.split()[0] in player.shown["say"]
+        assert "every invariant holds" in player.frame["parts"]["audit"]
+        assert frame.sentence.split()[0] in player.frame["parts"]["say"]
         player.act("forward", None)
     assert player.step == len(player.film) - 1
     assert player.page().count("<li") == len(player.film)
