@@ -20,7 +20,12 @@ from blockmgr.pool import BlockPool
 
 
 class FullAttention:
-    """Every token sees all before it: each block is needed until the sequence ends."""
+    """Every token sees all before it: each block is needed until the sequence ends.
+
+    `cacheable`: whether a full block stays as it is, so that others can share it.
+    """
+
+    cacheable = True
 
     def num_blocks(self, num_slots: int, block_size: int) -> int:
         """The length of a table with `num_slots` slots: the division, rounded up."""

@@ -64,8 +64,8 @@ class BlockManager:
         check_count("max_model_len", 1 if max_model_len is None else max_model_len, 1)
         checks.check_share("watermark", watermark)
         check_groups(groups)
-        weak = hash_fn is not sha256
-        self.pool = BlockPool(num_blocks, enable_caching, compare_content=weak)
+        enable_caching &= groups[0].cacheable
+        self.pool = BlockPool(num_blocks, enable_caching, hash_fn is not sha256)
         # The host's pool has a null block of its own, and no prefix cache.
         self.host = BlockPool(num_host_blocks + 1, False) if num_host_blocks else None
         self.block_size = block_size

@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from blockmgr.answers import Allocation, Status
-from blockmgr.block import Block, BlockHash
 from blockmgr.errors import InvalidRequest
 from blockmgr.groups import FullAttention, SlidingWindow
 from blockmgr.manager import BlockManager
-from blockmgr.pool import BlockPool
 
 
 class RingWindow(SlidingWindow):
@@ -27,8 +25,11 @@ class RingWindow(SlidingWindow):
 
     A sequence holds ceil(window/B) blocks and never more, which is fewer than a sliding
     window needs. The price: what lies under a hash changes, so there is no prefix
-    caching. Its logical blocks go around and around in the same physical ones.
+    caching, asked for or not. Its logical blocks go around and around in the same
+    physical ones.
     """
+
+    cacheable = False
 
     def num_blocks(self, num_slots: int, block_size: int) -> int:
         """Enough for the slots, or for the window if that is less."""
@@ -44,12 +45,6 @@ class RingWindow(SlidingWindow):
     def num_skipped_blocks(self, num_computed: int, block_size: int) -> int:
         """None: a block that nobody reads any more is written again."""
         return 0
-
-    def find_hits(
-        self, pool: BlockPool, names: Sequence[BlockHash], limit: int, block_size: int
-    ) -> list[Block]:
-        """None: see above."""
-        return []
 
 
 class BlockSpaceManager:

@@ -452,6 +452,12 @@ def test_a_hybrid_model_is_told() -> None:
         "b has finished. Blocks 8 and 7 had no hash and went to the head of the queue; "
         "blocks 2, 1 and 4 stayed, because a and c still use them."
     )
+    m.free("c")
+    m.preempt("a")
+    assert story(m)[8].endswith(
+        "blocks 2, 1 and 4 kept their contents and went to the tail, last block of "
+        "each table first."
+    )
 
 
 def test_a_ring_and_an_empty_request_are_told() -> None:
@@ -527,7 +533,7 @@ class Run:
         self.rng, self.count = rng, 0
         window = rng.choice([2, 3, 5, 8])
         self.manager = BlockManager(
-            rng.choice([3, 6, 9, 14]),
+            rng.choice([3, 6, 9, 13]),  # of more than 12 blocks, not all are named
             rng.choice([1, 2, 3, 4]),
             num_host_blocks=rng.choice([0, 1, 3, 8]),
             groups={
