@@ -73,8 +73,7 @@ class BlockManager:
         self.max_model_len = max_model_len
         self.watermark_blocks = int(watermark * num_blocks)
         self.hash_fn = hash_fn
-        self.queried_tokens = 0
-        self.hit_tokens = 0
+        self.queried_tokens = self.hit_tokens = 0
         self.sequences: dict[str, Sequence] = {}
         self.log: EventLog | None = None
         self._pools = [self.pool, self.host] if self.host else [self.pool]

@@ -4,6 +4,7 @@ import hashlib
 import struct
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from blockmgr.prefix import (
     BlockHash,
     ExtraKeys,
     PrefixCache,
+    _frame,
     extend_hashes,
     sha256,
 )
@@ -282,3 +284,21 @@ def test_the_map_is_a_dict_of_lists(todo: list[tuple[bool, int, int]]) -> None:
         assert len(cache) == len(expected)
         for name in names:
             assert cache.find([name], 1) == list(expected.get(name.digest, ()))[:1]
+
+
+def test_keys_of_other_kinds_or_other_cuts_have_other_bytes() -> None:
+    """Text or number, one part or two, one key or two: nothing runs together."""
+    keys: list[Any] = [
+        *(
+            (),
+            (("a", 1),),
+            (("a", "1"),),
+            (("a1",),),
+            (("a",), ("1",)),
+            (("a", "", "1"),),
+        ),
+        *((("1", "a"),), (("a", 11),), (("a", 1, 1),), (("a", 1), (1,)), ((1, "a"),)),
+        *((("a", "i1:1"),), (("a", 1), ("s",)), (("ä",),), (("\ud800",),)),
+    ]
+    framed = {_frame(key) for key in keys}
+    assert len(framed) == len(keys)
