@@ -46,7 +46,8 @@ def summary(scene: Scene) -> str:
     there = list(s.host_sequences.values())[:16]
     host = "; ".join(f"{v.seq_id[:40]}: {_places(v, 'host blocks')}" for v in there)
     if there:
-        tables += f". {plural(len(s.host_sequences), 'sequence')} on the host. {host}"
+        count = plural(len(s.host_sequences), "sequence")
+        tables = f"{tables}{'. ' if tables else ''}{count} on the host. {host}"
     return (
         f"{s.num_usable} usable blocks of {plural(s.block_size, 'slot')}: "
         f"{s.num_used} in use, {s.num_free} free, {cached} of them cached. "

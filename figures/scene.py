@@ -8,7 +8,7 @@ coordinates, and it is a pure function of its arguments.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blockmgr.block import NULL_BLOCK_ID
@@ -49,7 +49,7 @@ class Plan:
         living = dict(log.initial.sequences)
         for event in log.events:
             for seq_id, view in event.sequences.items():
-                if view is None:
+                if view is None or view.status == "swapped":
                     living.pop(seq_id, None)
                 else:
                     living[seq_id] = view
@@ -162,12 +162,13 @@ def _owners_and_filled(
     owners: list[list[str]] = [[] for _ in range(snapshot.num_blocks)]
     filled = [0] * snapshot.num_blocks
     for seq_id, view in snapshot.sequences.items():
-        left = len(view.token_ids)
-        for block_id in view.block_table:
-            if block_id != NULL_BLOCK_ID:
-                owners[block_id].append(seq_id)
-                filled[block_id] = max(filled[block_id], min(max(left, 0), size))
-            left -= size
+        for table in view.tables:
+            left = len(view.token_ids)
+            for block_id in table:
+                if block_id != NULL_BLOCK_ID:
+                    owners[block_id].append(seq_id)
+                    filled[block_id] = max(filled[block_id], min(max(left, 0), size))
+                left -= size
     return tuple(map(tuple, owners)), tuple(filled)
 
 
@@ -184,10 +185,13 @@ def _marks(
             case Taken(block_ids):
                 words.update(dict.fromkeys(block_ids, "new"))
             case Touched(block_ids):
-                words.update(dict.fromkeys(block_ids, "hit"))
+                word = "fork" if event is not None and event.op == "fork" else "hit"
+                words.update((b, word) for b in block_ids if words.get(b) != "new")
             case Released(block_ids, head, tail):
-                gone = {*head, *tail}
-                words.update((b, "freed" if b in gone else "−1") for b in block_ids)
+                # Whoever swaps in takes a block, gives it to each of its users, and
+                # lets go of it: all of that together is a new block.
+                words.update((b, "−1") for b in block_ids if words.get(b) != "new")
+                words.update(dict.fromkeys((*head, *tail), "freed"))
             case Stored(block_ids):
                 words.update((b, "hash") for b in block_ids if b not in words)
             case Removed(removed):
@@ -206,18 +210,23 @@ def _grown(
     for seq_id, first in _fresh(event).items():
         view = snapshot.sequences.get(seq_id)
         for position in range(first, len(view.token_ids) if view else 0):
-            added[_block_of(view, position, snapshot.block_size)] += 1
+            for block_id in _blocks_of(view, position, snapshot.block_size):
+                added[block_id] += 1
     return {b: f"+{n}" for b, n in added.items() if b not in words}
 
 
-def _block_of(view: SequenceView | None, position: int, block_size: int) -> int:
+def _blocks_of(
+    view: SequenceView | None, position: int, block_size: int
+) -> Iterator[int]:
+    """Where a token lies, in the table of each group of layers."""
     index = position // block_size
-    table = view.block_table if view is not None else ()
-    return table[index] if index < len(table) else NULL_BLOCK_ID
+    for table in view.tables if view is not None else ():
+        yield table[index] if index < len(table) else NULL_BLOCK_ID
 
 
 def _fresh(event: Event | None) -> dict[str, int]:
-    if event is None or not event.token_ids:
+    # A refused call can have let go of blocks, but none of its tokens got a slot.
+    if event is None or event.status != "OK" or not event.token_ids:
         return {}
     return {
         seq_id: len(view.token_ids) - len(event.token_ids)

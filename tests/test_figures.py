@@ -719,6 +719,10 @@ def test_blocks_that_are_swapped_in_are_new_and_those_swapped_out_are_freed() ->
     m.swap_out(["a", "b"])
     assert marks(m) == {1: "−1", 2: "freed", 3: "freed"}
     m.free("c")
+    m.allocate("d", [9])
+    m.allocate("e", [9])
+    assert Plan.of(log_of(m)).most == 3, "who is on the host needs no row"
+    m.free("d")
     m.swap_in(["a", "b"])
     assert set(marks(m).values()) == {"new"}
     assert len(marks(m)) == 3

@@ -260,6 +260,14 @@ def test_a_fork_and_the_copy_that_follows_are_told() -> None:
     )
 
 
+def test_who_only_begins_alike_is_no_parent() -> None:
+    m = BlockManager(9, 2, record=True)
+    m.allocate("a", [1, 2, 3, 4])
+    m.allocate("longer", [1, 2, 3, 4, 5])
+    m.fork("a", "b")
+    assert story(m)[2].startswith("b is a fork of a: it shares 2 blocks, 1 and 2, and")
+
+
 def test_what_a_copy_makes_forgotten_is_told_with_the_copy() -> None:
     m = BlockManager(4, 2, record=True)
     m.allocate("a", [1, 2])
@@ -498,7 +506,7 @@ def test_the_tables_show_the_host_too() -> None:
     ]
     assert "<b>Free queue of the host</b>, head to tail: empty" in state_tables(s)
     assert summary(scene(s)).endswith(
-        "0 sequences. . 2 sequences on the host. a: host blocks 1, 2; "
+        "0 sequences. 2 sequences on the host. a: host blocks 1, 2; "
         "b: host blocks 1, 3, 4"
     )
 
