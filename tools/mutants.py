@@ -43,7 +43,16 @@ CORE = (
 )
 TESTS = (
     *("block", "prefix", "pool", "table", "manager", "audit", "events", "faults"),
-    *("faults_sharing", "groups", "policy", "scheduler", "replay", "replay_sched", "model"),
+    *(
+        "faults_sharing",
+        "groups",
+        "sharing",
+        "policy",
+        "scheduler",
+        "replay",
+        "replay_sched",
+        "model",
+    ),
 )
 LEFT_OUT = (
     # It lists what `import blockmgr` imports, and a mutant imports mutmut.
