@@ -291,3 +291,14 @@ def test_whoever_follows_the_cache_events_knows_the_cache() -> None:
         last: Snapshot = log.snapshots()[-1]
         ours = [key for key, blocks in last.cache.items() for _ in blocks]
         assert sorted(known) == sorted(ours)
+
+
+def test_a_reset_is_told_whether_it_was_done_or_not() -> None:
+    manager = BlockManager(6, block_size=4, record=True)
+    manager.allocate("a", range(8))
+    assert not manager.reset_prefix_cache()
+    manager.free("a")
+    assert manager.reset_prefix_cache()
+    assert manager.log is not None
+    told = [(event.op, event.status, event.changes) for event in manager.log][1::2]
+    assert told == [("reset", "LATER", ()), ("reset", "OK", (Cleared(),))]
