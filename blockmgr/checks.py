@@ -6,7 +6,7 @@ Everything here raises `InvalidRequest`, which says what was expected and what c
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
-from typing import cast
+from typing import Any, cast
 
 from blockmgr.errors import DuplicateSequence, InvalidRequest, UnknownSequence
 from blockmgr.prefix import NO_EXTRA_KEYS, ExtraKeys, MultiModal
@@ -18,6 +18,12 @@ def check_count(name: str, value: object, least: int) -> None:
         raise InvalidRequest(
             f"{name} must be a whole number of at least {least}, got {value!r}"
         )
+
+
+def check_index(name: str, value: object, end: int) -> None:
+    """Raise `InvalidRequest` unless `value` is a whole number from 0 to `end - 1`."""
+    if type(value) is not int or not 0 <= value < end:
+        raise InvalidRequest(f"{name} must be in 0..{end - 1}, got {value!r}")
 
 
 def check_name(seq_id: object) -> None:
@@ -37,11 +43,14 @@ def check_new(seq_id: object, here: Container[object]) -> None:
         )
 
 
-def check_group(seq_ids: Iterable[str]) -> list[str]:
+def check_group(seq_ids: object) -> list[str]:
     """The names of some sequences. Raises `InvalidRequest` for none, for one that is
     named twice, and for a text, which is a row of letters to Python."""
-    names = [] if isinstance(seq_ids, str) else list(seq_ids)
-    if not names or len(set(names)) < len(names):
+    names: list[Any] = []
+    if isinstance(seq_ids, Iterable) and not isinstance(seq_ids, str):
+        names = list(seq_ids)
+    texts = all(isinstance(name, str) for name in names)
+    if not names or not texts or len(set(names)) < len(names):
         raise InvalidRequest(
             f"expected a list of sequences, each named once, got {seq_ids!r}"
         )

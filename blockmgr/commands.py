@@ -111,7 +111,9 @@ def _bench_table(report: bench.Report) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in bench.ROWS:
         others = [f"{n:,}" if n else "" for n in (row.target, row.vllm, row.nano)]
-        ours = (f"{report.ns(row.name):,.0f}", f"{report.rows[row.name]:,.1f}")
+        units = report.rows[row.name]
+        colour = "red" if units > row.target else "green"
+        ours = (f"{report.ns(row.name):,.0f}", f"[{colour}]{units:,.1f}[/]")
         table.add_row(row.about, *ours, *others)
     return table
 

@@ -31,6 +31,7 @@ RUNNING, PREEMPTED, SWAPPED = SequenceStatus
 OK, LATER, NEVER = Status
 DONE = Allocation(OK)
 IN_PLACE = Allocation(OK, num_scheduled_tokens=1)
+TOKEN_LIMIT = 1 << 64  # token ids are unsigned 64-bit integers
 
 
 class BlockManager:
@@ -64,8 +65,10 @@ class BlockManager:
         check_count("max_model_len", 1 if max_model_len is None else max_model_len, 1)
         checks.check_share("watermark", watermark)
         check_groups(groups)
-        enable_caching &= groups[0].cacheable
-        self.pool = BlockPool(num_blocks, enable_caching, hash_fn is not sha256)
+        if not callable(hash_fn):
+            raise InvalidRequest(f"hash_fn is a function of bytes, got {hash_fn!r}")
+        caching = bool(enable_caching) and groups[0].cacheable
+        self.pool = BlockPool(num_blocks, caching, hash_fn is not sha256)
         # The host's pool has a null block of its own, and no prefix cache.
         self.host = BlockPool(num_host_blocks + 1, False) if num_host_blocks else None
         self.block_size = block_size
@@ -136,19 +139,19 @@ class BlockManager:
 
         Raises `UnknownSequence` and `InvalidRequest`.
         """
-        try:  # the short way: the last block has room, so there is nothing to decide
-            seq = self.sequences[seq_id]
-            place, last = seq.num_computed_tokens, seq.short_until
-            if place <= last and num_lookahead == 0 and type(token_ids) is list:
-                (token,) = token_ids
-                seq.token_ids.append(token)
-                seq.num_computed_tokens = place + 1
-                if place == last:  # it is full now
-                    self._hash(seq)
-                    self._register(seq)
-                return IN_PLACE
-        except (KeyError, TypeError, ValueError, OverflowError):
-            pass  # it is not one token, or something is wrong, which is named below
+        if num_lookahead == 0 and type(token_ids) is list and type(seq_id) is str:
+            # The short way: the last block has room, so there is nothing to decide.
+            seq = self.sequences.get(seq_id)
+            if seq is not None and len(token_ids) == 1 and type(token_ids[0]) is int:
+                place, last = seq.num_computed_tokens, seq.short_until
+                if place <= last and 0 <= token_ids[0] < TOKEN_LIMIT:
+                    seq.token_ids.append(token_ids[0])
+                    if place == last:  # it is full now
+                        self._hash(seq, 1)
+                    seq.num_computed_tokens = place + 1
+                    if place == last:
+                        self._register(seq)
+                    return IN_PLACE
         tokens = pack_tokens(token_ids)  # first: a generator may call us back
         seq = self._in_state(seq_id, RUNNING)
         if num_lookahead != 0:
@@ -325,6 +328,7 @@ class BlockManager:
         """
         extra = checks.extra_keys(lora, mm, cache_salt)
         seq = self._new_sequence("(lookup)", token_ids, extra)
+        checks.check_index("group", group, len(self.groups))
         return ids_of(self._find_hits(seq)[group])
 
     def evict_blocks(self, block_ids: Iterable[int]) -> None:
@@ -393,7 +397,7 @@ class BlockManager:
         """Room for the `n` next tokens of a running sequence (rules 11, 15 and 22)."""
         pool, size, start = self.pool, self.block_size, seq.num_computed_tokens
         num_slots = self._limited(start + n + num_lookahead)
-        first, last = start // size, (start + n - 1) // size
+        first, last = start // size, (start + n - 1) // size + 1 if n else 0
         needed, shared = 0, []
         for table in seq.tables:
             group, blocks = table.group, table.blocks
@@ -402,7 +406,7 @@ class BlockManager:
                 pool.free_blocks(table.drop(skipped, pool.null_block))
             missing = group.num_blocks(num_slots, size) - len(blocks)
             needed += missing if missing > 0 else 0
-            for place in group.places(first, last + 1, len(blocks), size):
+            for place in group.places(first, last, len(blocks), size):
                 if blocks[place].ref_cnt > 1 and (table, place) not in shared:
                     shared.append((table, place))
         needed += len(shared)
@@ -517,13 +521,18 @@ class BlockManager:
             length = len(seq.token_ids) + len(tokens)
             checks.check_length(length, self.max_model_len)
         seq.token_ids += tokens
+        self._hash(seq, len(tokens))
         seq.short_until = -1
-        self._hash(seq)
 
-    def _hash(self, seq: Sequence) -> None:
+    def _hash(self, seq: Sequence, num_added: int = 0) -> None:
+        """Hash what is full now. Should that fail, the added tokens go again."""
         tokens, hashes, size = seq.token_ids, seq.block_hashes, self.block_size
         if self.pool.enable_caching and len(tokens) // size > len(hashes):
-            extend_hashes(hashes, tokens, size, seq.extra, self.hash_fn)
+            try:
+                extend_hashes(hashes, tokens, size, seq.extra, self.hash_fn)
+            except BaseException:
+                del tokens[len(tokens) - num_added :]
+                raise
 
     def _known(self, seq_id: str) -> Sequence:
         try:
@@ -571,6 +580,7 @@ class BlockManager:
         """
         seq = self._known(seq_id)
         length = self.blocks_for(seq.num_computed_tokens)
+        checks.check_index("group", group, len(self.groups))
         return seq.tables[group].logical_ids(length, self.block_size)
 
     def slot_mapping(

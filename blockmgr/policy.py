@@ -23,6 +23,7 @@ from typing import NamedTuple
 from blockmgr.answers import Allocation
 from blockmgr.checks import check_count
 from blockmgr.manager import BlockManager
+from blockmgr.sequence import pack_tokens
 
 
 class OnDemand:
@@ -88,7 +89,7 @@ class PolicyAllocator:
 
     def allocate(self, seq_id: str, token_ids: Iterable[int]) -> Allocation:
         """Admit a sequence. Raises as `BlockManager.allocate`."""
-        tokens = list(token_ids)
+        tokens = pack_tokens(token_ids)
         ahead = self.policy.num_lookahead(len(tokens), 0, self.manager.block_size)
         answer = self.manager.allocate(seq_id, tokens, num_lookahead=ahead)
         if not answer and ahead and not isinstance(self.policy, PreAllocate):
@@ -97,18 +98,26 @@ class PolicyAllocator:
 
     def append(self, seq_id: str, token_ids: Iterable[int]) -> Allocation:
         """Add generated tokens. Raises as `BlockManager.append`."""
-        self.manager.add_tokens(seq_id, token_ids)
-        return self.retry(seq_id)
+        tokens = pack_tokens(token_ids)
+        ahead = self._ahead(seq_id, len(tokens))
+        answer = self.manager.append(seq_id, tokens, num_lookahead=ahead)
+        if not answer and ahead:  # the tokens are there already
+            answer = self.manager.allocate_slots(seq_id)
+        return self._count(answer)
 
     def retry(self, seq_id: str) -> Allocation:
         """Ask for the slots of tokens that have none yet, as after a LATER."""
-        held = len(self.manager.block_table(seq_id)) * self.manager.block_size
-        num_tokens = len(self.manager.sequences[seq_id].token_ids)
-        ahead = self.policy.num_lookahead(num_tokens, held, self.manager.block_size)
+        ahead = self._ahead(seq_id, 0)
         answer = self.manager.allocate_slots(seq_id, num_lookahead=ahead)
         if not answer and ahead:
             answer = self.manager.allocate_slots(seq_id)
         return self._count(answer)
+
+    def _ahead(self, seq_id: str, num_new: int) -> int:
+        size = self.manager.block_size
+        held = len(self.manager.block_table(seq_id)) * size
+        num_tokens = len(self.manager.sequences[seq_id].token_ids) + num_new
+        return self.policy.num_lookahead(num_tokens, held, size)
 
     def free(self, seq_id: str) -> None:
         """End a sequence, its reserve included. Raises `UnknownSequence`."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from blockmgr.block import Block, BlockHash
+from blockmgr.errors import InvalidRequest
 
 HashFn = Callable[[bytes], bytes]
 TOKEN_BYTES = array("Q").itemsize  # tokens are packed as unsigned 64-bit integers
@@ -112,6 +113,7 @@ def extend_hashes(
     parent, sha, new_tuple = NO_PARENT, hashlib.sha256, tuple.__new__
     if hashes:
         parent = hashes[-1].digest if strong else sha256(hashes[-1].content)
+    new: list[BlockHash] = []
     for low in range(0, len(packed), step):
         content = packed[low : low + step] + parent
         if not plain:
@@ -119,9 +121,13 @@ def extend_hashes(
             start += block_size
         digest = parent = sha(content).digest()
         if strong:  # the same as BlockHash(digest), in a third of the time
-            hashes.append(new_tuple(BlockHash, (digest, b"", 0)))
-        else:
-            hashes.append(BlockHash(hash_fn(content), content))
+            new.append(new_tuple(BlockHash, (digest, b"", 0)))
+            continue
+        digest = hash_fn(content)
+        if not isinstance(digest, bytes):
+            raise InvalidRequest(f"hash_fn must answer with bytes, got {digest!r:.40}")
+        new.append(BlockHash(digest, content))
+    hashes += new  # all at once: `hash_fn` may have raised before
 
 
 # --- the map ------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
 from blockmgr.recording import Difference, Step, first_difference
 from blockmgr.v0 import BlockSpaceManager
 
-NO_COUNTERPART = "V0's own prefix caching, which V1 replaced and our manager follows V1"
+NO_COUNTERPART = "V0's own prefix caching, which V1 replaced: ours is V1's"
 
 
 def manager_for(header: Step, *, record: bool = False) -> BlockSpaceManager:

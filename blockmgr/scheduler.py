@@ -221,12 +221,14 @@ class Scheduler:
         Raises `InvalidRequest` if this is not the last step, or if there is not one
         token for each of its `to_sample`.
         """
-        if output is not self._in_flight:
+        if self._in_flight is None or output is not self._in_flight:
             raise InvalidRequest("expected the output of the last schedule(), once")
+        if not isinstance(sampled_token_ids, Mapping):
+            raise InvalidRequest(f"expected a dict, got {sampled_token_ids!r:.40}")
         if sampled_token_ids.keys() != output.to_sample:
             raise InvalidRequest(
                 f"expected a token for each of {sorted(output.to_sample)}, "
-                f"got them for {sorted(sampled_token_ids)}"
+                f"got them for {sorted(sampled_token_ids, key=str)}"
             )
         tokens = pack_tokens(sampled_token_ids.values())
         sampled = dict(zip(sampled_token_ids, tokens, strict=True))
@@ -262,8 +264,10 @@ class Scheduler:
         Raises `DuplicateSequence`, and `InvalidRequest` for one that was here before
         or is longer than `max_model_len`.
         """
+        if not isinstance(request, Request):
+            raise InvalidRequest(f"expected a Request, got {request!r:.40}")
         name, longest = request.request_id, self.manager.max_model_len
-        if name in self.requests:
+        if name in self.requests or name in self.manager.sequences:
             raise DuplicateSequence(f"request {name!r} is here: choose another name")
         if request.arrival >= 0:
             raise InvalidRequest(f"request {name!r} was here before: make a new one")
@@ -286,9 +290,11 @@ class Scheduler:
 
         Raises `UnknownSequence` for one that is not here, or no longer.
         """
-        names = [request_ids] if isinstance(request_ids, str) else list(request_ids)
+        names = [request_ids] if isinstance(request_ids, str) else request_ids
+        if not isinstance(names, Iterable):
+            raise InvalidRequest(f"expected the ids of requests, got {names!r}")
         requests = [self._known(name) for name in names]
-        if status not in ENDS:
+        if not any(status is end for end in ENDS):
             raise InvalidRequest(f"{status!r} is no end: choose one of {ENDS}")
         for request in dict.fromkeys(requests):
             self._finish(request, status)

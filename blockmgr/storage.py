@@ -205,7 +205,7 @@ class KVCache:
         kv, layers = self.kv, range(self.spec.num_layers)
         if layer is None:
             return kv
-        if layer not in layers:
+        if type(layer) is not int or layer not in layers:
             raise InvalidAccess(f"layer: expected 0..{layers[-1]}; got {layer!r:.40}")
         return kv[:, layer]
 

@@ -26,7 +26,7 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
 FLOORS = ("blockmgr", "figures", "classroom")  # each may import those before it
 HEAVY = {"torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "IPython", "rich"}
 DECIDES = (  # what decides about blocks; `events` and `audit` only look on
-    *("block", "prefix", "pool", "table", "groups", "sequence", "manager", "policy"),
+    *("block", "prefix", "pool", "table", "groups", "sequence", "manager"),
 )
 LARGEST_NOTEBOOK = 300_000  # bytes
 

@@ -673,3 +673,97 @@ def test_the_manager_needs_nothing_but_python() -> None:
     loaded = {name.split(".")[0] for name in json.loads(run.stdout)}
     foreign = loaded - sys.stdlib_module_names
     assert foreign == {"blockmgr"}
+
+
+# --- what a caller's own code can do in the middle ------------------------------------
+
+
+class Meddler:
+    """A "token" that calls the manager while it is being turned into a number."""
+
+    def __init__(self, meddle: Any) -> None:
+        self.meddle = meddle
+
+    def __index__(self) -> int:
+        meddle, self.meddle = self.meddle, lambda: None
+        meddle()
+        return 9
+
+
+@pytest.mark.parametrize("how", ["fork", "preempt", "swap_out", "append", "free"])
+def test_a_token_that_calls_back_finds_no_gap(how: str) -> None:
+    manager = BlockManager(num_blocks=9, block_size=4, num_host_blocks=4)
+    manager.allocate("a", [0, 1, 2])
+    calls: dict[str, Any] = {
+        "fork": lambda: manager.fork("a", "c"),
+        "preempt": lambda: manager.preempt("a"),
+        "swap_out": lambda: manager.swap_out(["a"]),
+        "append": lambda: manager.append("a", [5]),
+        "free": lambda: manager.free("a"),
+    }
+    token: Any = Meddler(calls[how])
+    if how in ("fork", "append"):
+        assert manager.append("a", [token])
+    else:
+        with pytest.raises(BlockManagerError):
+            manager.append("a", [token])
+    manager.audit()
+    if how == "append":
+        assert list(manager.sequences["a"].token_ids) == [0, 1, 2, 5, 9]
+
+
+@pytest.mark.parametrize("error", [KeyError, ValueError, TypeError, OverflowError])
+@pytest.mark.parametrize("tokens_now", [3, 2, 7])
+def test_a_hash_that_fails_changes_nothing(
+    error: type[Exception], tokens_now: int
+) -> None:
+    """Its error comes through, and the call can be made again."""
+    broken = False
+
+    def hash_fn(content: bytes) -> bytes:
+        if broken:
+            raise error("no hash today")
+        return content[:8]
+
+    manager = BlockManager(num_blocks=9, block_size=4, hash_fn=hash_fn)
+    manager.allocate("a", tokens(tokens_now))
+    added = [50] * (4 - tokens_now % 4)  # they fill a block
+    for call in (manager.append, manager.add_tokens):
+        before, broken = manager.snapshot(), True
+        held = list(manager.sequences["a"].token_ids)
+        with pytest.raises(error, match="no hash today"):
+            call("a", added)
+        broken = False
+        assert manager.snapshot() == before
+        assert list(manager.sequences["a"].token_ids) == held
+    assert manager.append("a", added).num_scheduled_tokens == len(added)
+    assert list(manager.sequences["a"].token_ids) == [*held, *added]
+    manager.audit()
+
+
+def test_a_hash_function_answers_with_bytes() -> None:
+    with pytest.raises(InvalidRequest, match="hash_fn is a function of bytes"):
+        BlockManager(9, 4, hash_fn=5)  # type: ignore[arg-type]
+    manager = BlockManager(9, 4, hash_fn=lambda _: "text")  # type: ignore[arg-type,return-value]
+    with pytest.raises(InvalidRequest, match="must answer with bytes, got 'text'"):
+        manager.allocate("a", tokens(4))
+
+
+def test_slots_for_nothing_ask_for_nothing() -> None:
+    """All tokens have a slot: no block is copied, though others hold the last one."""
+    manager = BlockManager(4, 4)
+    manager.allocate("a", tokens(10))
+    manager.fork("a", "b")
+    answer = manager.allocate_slots("a")
+    assert (answer.status, answer.copies, answer.num_scheduled_tokens) == ("OK", (), 0)
+    assert manager.block_table("a") == manager.block_table("b")
+
+
+@pytest.mark.parametrize("group", [1, -1, "0", 0.0, None, True])
+def test_a_group_that_is_not_there_is_named(group: Any) -> None:
+    manager = BlockManager(4, 4)
+    manager.allocate("a", tokens(3))
+    with pytest.raises(InvalidRequest, match=r"group must be in 0\.\.0"):
+        manager.block_table("a", group)
+    with pytest.raises(InvalidRequest, match=r"group must be in 0\.\.0"):
+        manager.get_computed_blocks(tokens(3), group=group)

@@ -152,3 +152,16 @@ def test_unknown_sequences_are_named() -> None:
     for call in (seq.free, seq.retry, lambda name: seq.append(name, [1])):
         with pytest.raises(UnknownSequence, match="no sequence 'x' here"):
             call("x")
+
+
+@pytest.mark.parametrize("policy", [OnDemand(), Batched(3), PreAllocate(9)])
+def test_a_refused_append_changes_nothing(policy: OnDemand) -> None:
+    """As with the manager: no token is added to a sequence that can't take it."""
+    seq = allocator(policy)
+    seq.allocate("a", [1])
+    seq.manager.preempt("a")
+    with pytest.raises(InvalidRequest, match="only a running sequence"):
+        seq.append("a", [9])
+    assert list(seq.manager.sequences["a"].token_ids) == [1]
+    with pytest.raises(InvalidRequest, match="token ids are whole numbers"):
+        seq.allocate("b", None)  # type: ignore[arg-type]

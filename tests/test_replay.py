@@ -451,7 +451,7 @@ def rule_23_a_moved_block_forgets_how_many_share_it(patch: pytest.MonkeyPatch) -
 
 def rule_23_swap_in_needs_no_block_to_grow(patch: pytest.MonkeyPatch) -> None:
     alter(patch, BlockSpaceManager, "can_swap_in", "distinct + len(tables)", "distinct")
-    alter(patch, BlockManager, "swap_in", "len(group)", "0")
+    alter(patch, BlockManager, "_swap", "(len(group) if", "(0 if")
 
 
 def rule_17_an_eviction_is_not_published(patch: pytest.MonkeyPatch) -> None:

@@ -860,3 +860,37 @@ def test_a_step_with_nothing_to_do_is_empty() -> None:
     output = step(scheduler_of(9))
     assert output.total_num_scheduled_tokens == 0
     assert output.num_scheduled_tokens == {}
+
+
+# --- misuse ---------------------------------------------------------------------------
+
+
+def test_misuse_is_named_and_changes_nothing() -> None:
+    manager = BlockManager(9, 4)
+    scheduler = Scheduler(manager)
+    wrong: Any
+    for wrong in (None, "x", 5):
+        with pytest.raises(InvalidRequest, match="expected a Request"):
+            scheduler.add_request(wrong)
+        with pytest.raises(InvalidRequest, match="the last schedule"):
+            scheduler.update_from_output(wrong, {})
+    manager.allocate("mine", [1])
+    with pytest.raises(DuplicateSequence, match="'mine' is here"):
+        scheduler.add_request(Request("mine", [1, 2], max_tokens=1))
+    scheduler.add_request(Request("a", [1, 2], max_tokens=1))
+    output = scheduler.schedule()
+    for wrong in (None, [], 5):
+        with pytest.raises(InvalidRequest, match="expected a dict"):
+            scheduler.update_from_output(output, wrong)
+    wrong = {"a": 1, 5: 2}
+    with pytest.raises(InvalidRequest, match="a token for each of"):
+        scheduler.update_from_output(output, wrong)
+    wrong = 5
+    with pytest.raises(InvalidRequest, match="the ids of requests"):
+        scheduler.finish_requests(wrong)
+    wrong = "aborted"
+    with pytest.raises(InvalidRequest, match="is no end"):
+        scheduler.finish_requests("a", wrong)
+    assert [r.request_id for r in scheduler.update_from_output(output, {"a": 7})] == [
+        "a"
+    ]
