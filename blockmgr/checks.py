@@ -22,7 +22,7 @@ def check_count(name: str, value: object, least: int) -> None:
 
 def check_index(name: str, value: object, end: int) -> None:
     """Raise `InvalidRequest` unless `value` is a whole number from 0 to `end - 1`."""
-    if type(value) is not int or not 0 <= value < end:
+    if not isinstance(value, int) or not 0 <= value < end:
         raise InvalidRequest(f"{name} must be in 0..{end - 1}, got {value!r}")
 
 

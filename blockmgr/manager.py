@@ -397,7 +397,9 @@ class BlockManager:
         """Room for the `n` next tokens of a running sequence (rules 11, 15 and 22)."""
         pool, size, start = self.pool, self.block_size, seq.num_computed_tokens
         num_slots = self._limited(start + n + num_lookahead)
-        first, last = start // size, (start + n - 1) // size + 1 if n else 0
+        # Drafts are written too, so they count; for nothing at all, nothing is copied.
+        first, last = start // size, (start + n - 1) // size + 1
+        last = last if n or num_lookahead else first
         needed, shared = 0, []
         for table in seq.tables:
             group, blocks = table.group, table.blocks

@@ -92,7 +92,7 @@ def _step(scheduler: Scheduler, step: Step) -> Step:
             Request(new["r"], new["t"], new["max"], priority=priority)
         )
     scheduler.finish_requests(step.get("abort", ()))
-    tokens = step["res"]["tok"]
+    tokens = dict(step["res"]["tok"])  # a TypeError names what is no dict
     output = scheduler.schedule()
     scheduler.update_from_output(output, tokens)
     sampled = [r for r in output.num_scheduled_tokens if r in output.to_sample]

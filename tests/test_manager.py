@@ -757,6 +757,10 @@ def test_slots_for_nothing_ask_for_nothing() -> None:
     answer = manager.allocate_slots("a")
     assert (answer.status, answer.copies, answer.num_scheduled_tokens) == ("OK", (), 0)
     assert manager.block_table("a") == manager.block_table("b")
+    wider = BlockManager(6, 4)
+    wider.allocate("a", tokens(10))
+    wider.fork("a", "b")  # drafts are written into the started block, so it is copied
+    assert wider.allocate_slots("a", num_lookahead=1).copies == ((3, 4),)
 
 
 @pytest.mark.parametrize("group", [1, -1, "0", 0.0, None, True])
