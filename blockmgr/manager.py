@@ -31,7 +31,6 @@ RUNNING, PREEMPTED, SWAPPED = SequenceStatus
 OK, LATER, NEVER = Status
 DONE = Allocation(OK)
 IN_PLACE = Allocation(OK, num_scheduled_tokens=1)
-TOKEN_LIMIT = 1 << 64  # token ids are unsigned 64-bit integers
 
 
 class BlockManager:
@@ -139,19 +138,25 @@ class BlockManager:
 
         Raises `UnknownSequence` and `InvalidRequest`.
         """
-        if num_lookahead == 0 and type(token_ids) is list and type(seq_id) is str:
+        if type(token_ids) is list and num_lookahead == 0:
             # The short way: the last block has room, so there is nothing to decide.
-            seq = self.sequences.get(seq_id)
-            if seq is not None and len(token_ids) == 1 and type(token_ids[0]) is int:
+            try:
+                seq = self.sequences[seq_id]
                 place, last = seq.num_computed_tokens, seq.short_until
-                if place <= last and 0 <= token_ids[0] < TOKEN_LIMIT:
-                    seq.token_ids.append(token_ids[0])
-                    if place == last:  # it is full now
-                        self._hash(seq, 1)
+                (token,) = token_ids
+                short = place <= last and type(token) is int
+                if short:
+                    seq.token_ids.append(token)
+            except (KeyError, TypeError, ValueError, OverflowError):
+                short = False  # not one token; or what is wrong is named below
+            if short:
+                if place == last:  # it is full now
+                    self._hash(seq, 1)
                     seq.num_computed_tokens = place + 1
-                    if place == last:
-                        self._register(seq)
-                    return IN_PLACE
+                    self._register(seq)
+                else:
+                    seq.num_computed_tokens = place + 1
+                return IN_PLACE
         tokens = pack_tokens(token_ids)  # first: a generator may call us back
         seq = self._in_state(seq_id, RUNNING)
         if num_lookahead != 0:
