@@ -179,7 +179,9 @@ class _Picture:
                 yield draw_asker(what, self.shape, self.height)
                 self.height += self.shape.height + ROW_GAP
         elif not what.snapshot.sequences:
-            yield self.note("No sequence is here: every block is free.")
+            away = len(what.snapshot.host_sequences)
+            there = f" {plural(away, 'sequence')} on the host." if away else ""
+            yield self.note(f"No sequence is here: every block is free.{there}")
 
     def note(self, text: str) -> str:
         self.height += 30

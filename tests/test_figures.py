@@ -755,3 +755,14 @@ def test_both_groups_of_a_hybrid_model_are_drawn_in_the_pool() -> None:
     larger.allocate("a", [1])
     larger.append("a", [2])
     assert marks(larger) == {1: "+1", 2: "+1"}
+
+
+def test_an_empty_pool_says_who_is_on_the_host() -> None:
+    manager = BlockManager(6, 4, num_host_blocks=4, record=True)
+    manager.allocate("a", range(6))
+    assert "on the host" not in block_map(manager.snapshot())
+    manager.fork("a", "b")
+    manager.swap_out(["a", "b"])
+    assert "every block is free. 2 sequences on the host." in block_map(
+        manager.snapshot()
+    )

@@ -28,6 +28,7 @@ HEAVY = {"torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "IPython", "
 DECIDES = (  # what decides about blocks; `events` and `audit` only look on
     *("block", "prefix", "pool", "table", "groups", "sequence", "manager"),
 )
+CORE = (*DECIDES, "events", "audit")
 LARGEST_NOTEBOOK = 300_000  # bytes
 
 
@@ -97,7 +98,17 @@ def code_lines(path: Path) -> int:
     )
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="too long since fork, swap and windows came: about 1,260 lines, and 1,000 "
+    "is the aim. Once it is met, this mark has to go",
+)
 def test_the_core_stays_under_a_thousand_lines_of_code() -> None:
+    sizes = {name: code_lines(ROOT / "blockmgr" / f"{name}.py") for name in CORE}
+    assert sum(sizes.values()) < 1000, sizes
+
+
+def test_what_decides_stays_under_a_thousand_lines_of_code() -> None:
     sizes = {name: code_lines(ROOT / "blockmgr" / f"{name}.py") for name in DECIDES}
     assert sum(sizes.values()) < 1000, sizes
 
