@@ -27,7 +27,12 @@ from blockmgr.sequence import pack_tokens
 
 
 class OnDemand:
-    """Nothing ahead: a block is taken when its first token comes."""
+    """Nothing ahead: a block is taken when its first token comes.
+
+    `optional`: whether a sequence comes in though what it wants ahead does not fit.
+    """
+
+    optional = True
 
     def num_lookahead(self, num_tokens: int, num_slots: int, block_size: int) -> int:
         """How many slots to ask for beyond those of the tokens: `num_tokens` of these
@@ -37,6 +42,8 @@ class OnDemand:
 
 class PreAllocate(OnDemand):
     """Room for `max_tokens` at once. A sequence that outgrows it goes on on demand."""
+
+    optional = False
 
     def __init__(self, max_tokens: int) -> None:
         check_count("max_tokens", max_tokens, 1)
@@ -92,7 +99,7 @@ class PolicyAllocator:
         tokens = pack_tokens(token_ids)
         ahead = self.policy.num_lookahead(len(tokens), 0, self.manager.block_size)
         answer = self.manager.allocate(seq_id, tokens, num_lookahead=ahead)
-        if not answer and ahead and not isinstance(self.policy, PreAllocate):
+        if not answer and ahead and self.policy.optional:
             answer = self.manager.allocate(seq_id, tokens)
         return self._count(answer)
 

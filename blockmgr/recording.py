@@ -9,13 +9,16 @@ recordings have in common is here; how each is replayed is in `replay_v1.py`,
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from blockmgr.errors import BadTrace
+from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
 from blockmgr.textfile import bad_line, numbered_lines
 
 Step = dict[str, Any]
+T = TypeVar("T")  # what is operated on: a manager, or a scheduler
 
 V1, V0, SCHED = FORMATS = ("kvtrace-v1/1", "kvtrace-v0/1", "kvtrace-sched/1")
 """What the first line of a recording calls its kind."""
@@ -78,3 +81,38 @@ def first_difference(number: int, step: Step, got: Step) -> Difference | None:
         if step[field] != value:
             return Difference(number, field, step[field], value)
     return None
+
+
+def carry_out(
+    operations: Mapping[str, Callable[[T, Step], Any]], ours: T, number: int, step: Step
+) -> Any:
+    """One recorded operation on our side: the answer in the recording's words.
+
+    What vLLM did and ours refuses becomes an answer too, and so a difference.
+    Raises `BadTrace` for a step that lacks a field or asks for something unknown.
+    """
+    operation = operations.get(str(step.get("op")))
+    if operation is None:
+        several = f"are {', '.join(operations)}"
+        known = several if len(operations) > 1 else f"is {next(iter(operations))!r}"
+        raise BadTrace(f"step {number} asks for {step.get('op')!r}: known {known}")
+    try:
+        return operation(ours, step)
+    except BlockManagerError as error:
+        return f"{type(error).__name__}: {error}"
+    except KeyError as error:
+        raise BadTrace(f"step {number} lacks the field {error}") from None
+    except (AttributeError, TypeError, ValueError) as error:
+        raise BadTrace(f"step {number} has a field of another kind: {error}") from None
+
+
+@contextmanager
+def first_line() -> Iterator[None]:
+    """Around whatever is made from a recording's first line. Raises `BadTrace` that
+    says what is missing there or makes no sense."""
+    try:
+        yield
+    except KeyError as error:
+        raise BadTrace(f"the recording's first line lacks {error}") from None
+    except (TypeError, InvalidRequest) as error:
+        raise BadTrace(f"the recording's first line makes no sense: {error}") from None

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from blockmgr import replay_sched, replay_v0, replay_v1
 from blockmgr.errors import BadTrace
 from blockmgr.events import EventLog
-from blockmgr.recording import SCHED, V0, V1, Difference, Step, read_trace
+from blockmgr.recording import SCHED, V0, V1, Difference, Step, carry_out, read_trace
 
 RECORDINGS = Path(__file__).parent / "recordings"
 """The recordings that ship with the project: data of our own, see the README there."""
@@ -67,15 +67,15 @@ def replay_log(path: str | Path, num_steps: int | None = None) -> EventLog:
     header, steps = read_trace(path)
     if header["format"] == SCHED:
         raise BadTrace(f"{path}: a scheduler's run has no log of single operations")
+    started = list(enumerate(steps[:num_steps], 1))
     if header["format"] == V0:
         space = replay_v0.manager_for(header, record=True)
+        for number, step in started:
+            carry_out(replay_v0.OPERATIONS, space, number, step)
         manager = space.manager
     else:
         manager = replay_v1.manager_for(header, record=True)
-    for number, step in enumerate(steps[:num_steps], 1):
-        if header["format"] == V0:
-            replay_v0.carry_out(space, number, step)
-        else:
-            replay_v1.carry_out(manager, number, step)
+        for number, step in started:
+            carry_out(replay_v1.OPERATIONS, manager, number, step)
     assert manager.log is not None
     return manager.log

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
 from blockmgr.manager import BlockManager
-from blockmgr.recording import Difference, Step, first_difference
+from blockmgr.recording import Difference, Step, carry_out, first_difference, first_line
 from blockmgr.replay_v1 import state_of
 from blockmgr.request import Request, Scheduled
 from blockmgr.scheduler import Scheduler
@@ -24,7 +23,7 @@ FORMAT = "kvtrace-sched/1"
 
 def scheduler_for(header: Step) -> Scheduler:
     """A fresh scheduler with a recording's configuration. Raises `BadTrace`."""
-    try:
+    with first_line():
         manager = BlockManager(
             header["num_blocks"],
             header["block_size"],
@@ -38,10 +37,6 @@ def scheduler_for(header: Step) -> Scheduler:
             policy=header["policy"],
             full_sequence_must_fit=header["reserve_full_isl"],
         )
-    except KeyError as error:
-        raise BadTrace(f"the recording's first line lacks {error}") from None
-    except (TypeError, InvalidRequest) as error:
-        raise BadTrace(f"the recording's first line makes no sense: {error}") from None
 
 
 def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]:
@@ -52,7 +47,7 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
     scheduler = scheduler_for(header)
     yield first_difference(0, header["init"], _blocks(scheduler))
     for number, step in enumerate(steps, 1):
-        answer = _carry_out(scheduler, number, step)
+        answer = carry_out({"step": _step}, scheduler, number, step)
         expected = {**step, "res": _in_order(step["res"])}
         got = {"res": _in_order(answer), **_blocks(scheduler)}
         yield first_difference(number, expected, got)
@@ -70,19 +65,6 @@ def _blocks(scheduler: Scheduler) -> Step:
     state = state_of(scheduler.manager)
     del state["ck"]  # was not recorded
     return state
-
-
-def _carry_out(scheduler: Scheduler, number: int, step: Step) -> Any:
-    if step.get("op") != "step":
-        raise BadTrace(f"step {number} asks for {step.get('op')!r}: known is 'step'")
-    try:
-        return _step(scheduler, step)
-    except KeyError as error:
-        raise BadTrace(f"step {number} lacks the field {error}") from None
-    except (TypeError, AttributeError) as error:
-        raise BadTrace(f"step {number} has a field of another kind: {error}") from None
-    except BlockManagerError as error:  # vLLM did it and we refuse: a difference
-        return f"{type(error).__name__}: {error}"
 
 
 def _step(scheduler: Scheduler, step: Step) -> Step:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from blockmgr.answers import Status
-from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
-from blockmgr.recording import Difference, Step, first_difference
+from blockmgr.errors import BadTrace
+from blockmgr.recording import Difference, Step, carry_out, first_difference, first_line
 from blockmgr.v0 import BlockSpaceManager
 
 NO_COUNTERPART = "V0's own prefix caching, which V1 replaced: ours is V1's"
@@ -25,7 +25,7 @@ NO_COUNTERPART = "V0's own prefix caching, which V1 replaced: ours is V1's"
 
 def manager_for(header: Step, *, record: bool = False) -> BlockSpaceManager:
     """A fresh manager with a recording's configuration. Raises `BadTrace`."""
-    try:
+    with first_line():
         return BlockSpaceManager(
             header["block_size"],
             header["num_gpu"],
@@ -34,10 +34,6 @@ def manager_for(header: Step, *, record: bool = False) -> BlockSpaceManager:
             header["sliding_window"],
             record,
         )
-    except KeyError as error:
-        raise BadTrace(f"the recording's first line lacks {error}") from None
-    except (TypeError, InvalidRequest) as error:
-        raise BadTrace(f"the recording's first line makes no sense: {error}") from None
 
 
 # --- the operations -----------------------------------------------------------------
@@ -106,24 +102,8 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
     space = manager_for(header)
     yield first_difference(0, _expected(header["init"]), _state(space))
     for number, step in enumerate(steps, 1):
-        got = {"res": carry_out(space, number, step), **_state(space)}
+        got = {"res": carry_out(OPERATIONS, space, number, step), **_state(space)}
         yield first_difference(number, _expected(step), got)
-
-
-def carry_out(space: BlockSpaceManager, number: int, step: Step) -> Any:
-    """One recorded operation on our manager: the answer in the recording's words."""
-    operation = OPERATIONS.get(str(step.get("op")))
-    if operation is None:
-        known = ", ".join(OPERATIONS)
-        raise BadTrace(f"step {number} asks for {step.get('op')!r}: known are {known}")
-    try:
-        return operation(space, step)
-    except KeyError as error:
-        raise BadTrace(f"step {number} lacks or misnames {error}") from None
-    except (TypeError, ValueError) as error:
-        if isinstance(error, BlockManagerError):  # vLLM did it and we refuse
-            return f"{type(error).__name__}: {error}"
-        raise BadTrace(f"step {number} has a field of another kind: {error}") from None
 
 
 def _expected(step: Step) -> Step:

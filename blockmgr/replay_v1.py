@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from blockmgr.answers import Allocation
-from blockmgr.errors import BadTrace, BlockManagerError, InvalidRequest
+from blockmgr.errors import BadTrace
 from blockmgr.events import Ids
 from blockmgr.groups import FullAttention, SlidingWindow
 from blockmgr.kv_events import (
@@ -23,7 +23,7 @@ from blockmgr.kv_events import (
     kv_events,
 )
 from blockmgr.manager import BlockManager
-from blockmgr.recording import Difference, Step, first_difference
+from blockmgr.recording import Difference, Step, carry_out, first_difference, first_line
 
 # --- our side -----------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ OPERATIONS: dict[str, Callable[[BlockManager, Step], Step]] = {
 
 def manager_for(header: Step, *, record: bool = False) -> BlockManager:
     """A fresh manager with a recording's configuration. Raises `BadTrace`."""
-    try:
+    with first_line():
         described = len((header["init"] or {"rc": ()})["rc"])
         if described != header["num_blocks"]:
             raise BadTrace(
@@ -155,10 +155,6 @@ def manager_for(header: Step, *, record: bool = False) -> BlockManager:
             max_model_len=header["max_model_len"],
             record=record or header["events"],
         )
-    except KeyError as error:
-        raise BadTrace(f"the recording's first line lacks {error}") from None
-    except (TypeError, InvalidRequest) as error:
-        raise BadTrace(f"the recording's first line makes no sense: {error}") from None
 
 
 def _group_of(described: Step) -> FullAttention:
@@ -258,23 +254,7 @@ def replay_steps(header: Step, steps: list[Step]) -> Iterator[Difference | None]
     manager, names = manager_for(header), _Renaming()
     yield first_difference(0, header["init"], state_of(manager))
     for number, step in enumerate(steps, 1):
-        got = {"res": carry_out(manager, number, step), **state_of(manager)}
+        got = {"res": carry_out(OPERATIONS, manager, number, step), **state_of(manager)}
         if header["events"]:
             got["ev"] = _compare_events(manager, step, names)
         yield first_difference(number, step, got)
-
-
-def carry_out(manager: BlockManager, number: int, step: Step) -> Any:
-    """One recorded operation on our manager: the answer in the recording's words."""
-    operation = OPERATIONS.get(str(step.get("op")))
-    if operation is None:
-        known = ", ".join(OPERATIONS)
-        raise BadTrace(f"step {number} asks for {step.get('op')!r}: known are {known}")
-    try:
-        return operation(manager, step)
-    except KeyError as error:
-        raise BadTrace(f"step {number} lacks the field {error}") from None
-    except TypeError as error:
-        raise BadTrace(f"step {number} has a field of another kind: {error}") from None
-    except BlockManagerError as error:  # vLLM did it and we refuse: a difference
-        return f"{type(error).__name__}: {error}"

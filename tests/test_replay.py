@@ -138,6 +138,49 @@ def test_a_recorded_log_leads_to_the_recorded_state(start: str) -> None:
     assert {r: table for r, table in held.items() if table} == steps[-1]["tb"]
 
 
+def test_a_log_of_v0_tells_its_forks_copies_and_swaps() -> None:
+    log = replay_log(file("v0/05_"), 150)
+    assert {"fork", "swap_out", "swap_in"} <= {event.op for event in log}
+    assert any(event.op == "allocate_slots" and event.copies for event in log)
+    last = log.snapshots()[-1]
+    recorded = read_trace(file("v0/05_"))[1][149]
+    assert [last.num_free, len(last.host_free_queue)] == recorded["nf"]
+
+
+def test_a_schedulers_run_has_no_log() -> None:
+    path = next((RECORDINGS / "sched").glob("00_*"))
+    with pytest.raises(BadTrace, match="no log of single operations"):
+        replay_log(path)
+
+
+V0_HEADER, V0_FIRST = (lambda trace: (trace[0], trace[1][1]))(
+    read_trace(file("v0/00_"))
+)
+
+
+@pytest.mark.parametrize(
+    ("header", "step", "says"),
+    [
+        ({}, {"op": "dance"}, "step 1 asks for 'dance': known are admit"),
+        ({}, {"op": "free", "r": "nobody"}, "step 1 lacks the field 'nobody'"),
+        ({}, {"s": 5}, "step 1 has a field of another kind"),
+        ({}, {"tb": 5}, "lacks or garbles a field"),
+        ({}, {"rc": [1]}, "lacks or garbles a field"),
+        ({"block_size": 0}, {}, "makes no sense: block_size"),
+        ({"num_gpu": "x"}, {}, "makes no sense"),
+    ],
+)
+def test_a_bad_recording_of_v0_is_named(
+    header: dict[str, Any], step: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    lines = [{**V0_HEADER, **header}, {**V0_FIRST, **step}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    with pytest.raises(BadTrace) as caught:
+        replay_file(path)
+    assert says in str(caught.value)
+
+
 # --- one rule broken on purpose -----------------------------------------------------
 #
 # Each function makes one small change to the real code. `MonkeyPatch` undoes it.
