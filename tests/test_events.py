@@ -302,3 +302,27 @@ def test_a_reset_is_told_whether_it_was_done_or_not() -> None:
     assert manager.log is not None
     told = [(event.op, event.status, event.changes) for event in manager.log][1::2]
     assert told == [("reset", "LATER", ()), ("reset", "OK", (Cleared(),))]
+
+
+def test_every_operation_is_told_by_its_name() -> None:
+    manager = BlockManager(8, block_size=4, record=True)
+    manager.allocate("a", range(5))
+    manager.append("a", [5])
+    manager.add_tokens("a", [6])  # no slot, no block: nothing that a state shows
+    manager.allocate_slots("a")
+    manager.preempt("a")
+    manager.evict_blocks([1])
+    manager.resume("a")
+    manager.free("a")
+    assert manager.log is not None
+    told = [(event.op, event.seq_id, event.status) for event in manager.log]
+    assert told == [
+        ("allocate", "a", "OK"),
+        ("append", "a", "OK"),
+        ("allocate_slots", "a", "OK"),
+        ("preempt", "a", "OK"),
+        ("evict", None, "OK"),
+        ("resume", "a", "OK"),
+        ("free", "a", "OK"),
+    ]
+    manager.audit()

@@ -771,3 +771,13 @@ def test_a_group_that_is_not_there_is_named(group: Any) -> None:
         manager.block_table("a", group)
     with pytest.raises(InvalidRequest, match=r"group must be in 0\.\.0"):
         manager.get_computed_blocks(tokens(3), group=group)
+
+
+def test_a_resume_may_begin_with_a_chunk_unless_all_must_fit() -> None:
+    manager = BlockManager(8, 4, enable_caching=False)
+    manager.allocate("a", tokens(20))
+    manager.preempt("a")
+    manager.allocate("b", tokens(20, first=50))
+    refused = manager.resume("a", num_tokens=4, full_sequence_must_fit=True)
+    assert (refused.status, refused.needed, refused.free) == ("LATER", 5, 2)
+    assert manager.resume("a", num_tokens=4).new_blocks != ()

@@ -165,3 +165,37 @@ def test_a_refused_append_changes_nothing(policy: OnDemand) -> None:
     assert list(seq.manager.sequences["a"].token_ids) == [1]
     with pytest.raises(InvalidRequest, match="token ids are whole numbers"):
         seq.allocate("b", None)  # type: ignore[arg-type]
+
+
+def test_a_retry_asks_for_the_batch_and_else_for_the_tokens_alone() -> None:
+    seq = allocator(Batched(3), num_blocks=6)
+    assert seq.allocate("a", [1] * 4)  # 3 of 5 blocks
+    assert seq.allocate("b", [1] * 4).new_blocks != ()  # 1 of the 2 that are left
+    assert seq.append("b", [1])  # the last one
+    assert seq.append("b", [1] * 4).status is Status.LATER
+    seq.free("a")
+    assert len(seq.retry("b").new_blocks) == 3  # a whole batch again
+    assert seq.counters() == Counters(4, 8, 11, 8)
+    tight = allocator(Batched(3), num_blocks=4)
+    assert tight.allocate("a", [1] * 4).new_blocks == (1, 2, 3)
+    tight.free("a")
+    assert len(tight.allocate("a", [1] * 8).new_blocks) == 2  # no room for a batch
+    tight.manager.add_tokens("a", [1])
+    answer = tight.retry("a")
+    assert (answer.status, len(answer.new_blocks)) == (Status.OK, 1)
+
+
+def test_a_retry_with_room_in_the_table_takes_nothing() -> None:
+    seq = allocator(Batched(2))
+    seq.allocate("a", [1] * 8)  # 2 blocks, and 1 ahead
+    seq.manager.add_tokens("a", [1] * 4)
+    assert seq.retry("a").new_blocks == ()
+    assert seq.counters() == Counters(1, 3, 0, 0)
+
+
+def test_a_copy_on_write_is_on_the_bill() -> None:
+    seq = allocator(OnDemand())
+    seq.allocate("a", [1] * 6)
+    seq.manager.fork("a", "b")
+    assert seq.append("b", [1]).copies == ((2, 3),)
+    assert seq.counters()[:2] == (2, 3)

@@ -93,6 +93,21 @@ def test_the_short_way_ends_where_sharing_begins(record: bool) -> None:
     manager.audit()
 
 
+def test_the_short_way_ends_even_at_the_first_token() -> None:
+    manager = BlockManager(8, 4, num_host_blocks=4)
+    manager.allocate("a", [0])
+    manager.fork("a", "b")
+    assert manager.append("a", [1]).copies == ((1, 2),)
+    manager.free("b")
+    manager.allocate("c", [0])
+    manager.swap_out(["c"])
+    with pytest.raises(InvalidRequest, match="'c' is swapped"):
+        manager.append("c", [1])
+    manager.swap_in(["c"])
+    assert manager.append("c", [1]).num_scheduled_tokens == 1
+    manager.audit()
+
+
 def test_both_tables_of_a_hybrid_model_are_forked_and_copied() -> None:
     manager = BlockManager(20, 4, groups=(FullAttention(), SlidingWindow(6)))
     manager.allocate("a", range(14))
