@@ -50,6 +50,18 @@ function placePicture(host, svg) {
   if (focused) (host.querySelector(`#${CSS.escape(focused)}`) ?? first)?.focus();
 }
 
+// Any other part. A button in it that had the focus has it again.
+function placePart(host, html) {
+  if (host.placed === html) return;
+  const { act, value } = (host.contains(document.activeElement) && document.activeElement.dataset) || {};
+  host.innerHTML = host.placed = html;
+  if (act)
+    [...host.querySelectorAll(`[data-act="${act}"]`)].find((one) => one.dataset.value === value)?.focus();
+}
+
+const TEXT = "textarea, input[type=text]";
+const MOST = 4 << 20; // bytes of a file that are read
+
 // --- keys: left and right in a row, up and down between rows ------------------------
 
 const x = (g) => g.getBoundingClientRect().left;
@@ -72,7 +84,7 @@ function neighbour(here, key) {
 // JupyterLab's own keys (`a` for a new cell, `d d` to delete one) stay out. It asks the
 // element that has the focus, so each one that can have it carries the mark.
 function shield(host) {
-  for (const one of host.querySelectorAll("button, input, select, summary, [data-key], [data-part=picture], .kvroom"))
+  for (const one of host.querySelectorAll("button, input, textarea, select, summary, [data-key], [data-part=picture], .kvroom"))
     one.dataset.lmSuppressShortcuts = "true";
 }
 
@@ -93,10 +105,12 @@ function render({ model, el }) {
     model.send({ ...message, n: model.get("frame").n });
   }
 
-  // No step is lost and no press of play; of a dragged slider the last place counts.
+  // No step is lost and no press of a button that says which; of a dragged slider the
+  // last place counts, of a text that is typed the last state.
   function queue(message) {
     const last = waiting.at(-1);
-    if (last?.act !== message.act || message.act === "play") waiting.push(message);
+    if (last?.act !== message.act || message.press || message.act === "play") waiting.push(message);
+    else if ("text" in message) last.text = message.text;
     else if ("value" in message) last.value = message.value;
     else last.value = (last.value ?? 1) + 1; // so many steps
   }
@@ -105,12 +119,12 @@ function render({ model, el }) {
     const frame = model.get("frame");
     for (const [name, html] of Object.entries(frame.parts ?? {})) {
       if (name === "picture") placePicture(part(name), html);
-      else if (part(name).innerHTML !== html) part(name).innerHTML = html;
+      else if (part(name)) placePart(part(name), html);
     }
     for (const [act, values] of Object.entries(frame.controls ?? {})) {
       const control = el.querySelector(`[data-act=${act}]`);
-      const dragged = control?.type === "range" && control === document.activeElement;
-      if (control && !(dragged && waiting.length)) {
+      const busy = control?.matches(`${TEXT}, input[type=range]`) && control === document.activeElement;
+      if (control && !(busy && waiting.length)) {
         Object.assign(control, values);
         if (values.label) control.setAttribute("aria-label", values.label);
         if (values.valueText) control.setAttribute("aria-valuetext", values.valueText);
@@ -130,7 +144,8 @@ function render({ model, el }) {
 
   function onClick(event) {
     const button = event.target.closest("button[data-act]");
-    if (button) send({ act: button.dataset.act });
+    if (button?.dataset.value) send({ act: button.dataset.act, value: Number(button.dataset.value), press: true });
+    else if (button) send({ act: button.dataset.act });
     const thing = event.target.closest("[data-key]");
     if (thing) {
       thing.focus();
@@ -138,16 +153,25 @@ function render({ model, el }) {
     } else if (event.target.closest("svg")) select("");
   }
 
-  function onInput(event) {
-    const { act } = event.target.dataset;
-    if (act) send({ act, value: Number(event.target.value) });
+  async function onInput(event) {
+    const field = event.target;
+    const { act } = field.dataset;
+    if (!act || event.isComposing) return;
+    if (field.type === "file") {
+      const text = await field.files[0]?.slice(0, MOST).text();
+      field.value = ""; // so that the same file can be chosen again
+      if (text !== undefined) send({ act, text });
+    } else if (field.matches(TEXT)) send({ act, text: field.value });
+    else send({ act, value: field.type === "checkbox" ? Number(field.checked) : Number(field.value) });
   }
 
   function onKey(event) {
     const thing = event.target.closest("[data-key]");
     const key = event.key;
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    if (thing && /^(Arrow|Home|End)/.test(key)) {
+    const enters = key === "Enter" && !event.isComposing && event.target.dataset.enter;
+    if (enters) send({ act: enters });
+    else if (thing && /^(Arrow|Home|End)/.test(key)) {
       const there = neighbour(thing, key);
       there?.focus();
       if (there) select(there.dataset.key);
@@ -160,7 +184,7 @@ function render({ model, el }) {
 
   // A Player is worked by the same keys wherever the focus is in it.
   function onPlayerKey(event, key) {
-    const inField = event.target.matches("input, select, summary, [data-part=picture], .kvroom");
+    const inField = event.target.matches("input, textarea, select, summary, [data-part=picture], .kvroom");
     const onButton = event.target.matches("button");
     if (inField || (onButton && (key === " " || key === "Enter")))
       return false;
@@ -176,7 +200,7 @@ function render({ model, el }) {
       g.classList.toggle("hot", event.type === "pointerover" && g.dataset.b === about);
   }
 
-  const heard = { click: onClick, input: onInput, keydown: onKey, pointerover: onHover, pointerout: onHover };
+  const heard = { click: onClick, input: onInput, compositionend: onInput, keydown: onKey, pointerover: onHover, pointerout: onHover };
   for (const [name, hear] of Object.entries(heard)) el.addEventListener(name, hear);
   model.on("change:frame", update);
   update();

@@ -89,6 +89,10 @@ class Stage(CellWidget):
         """Do what a control asks for. What it raises is shown to the reader."""
         raise NotImplementedError
 
+    def typed(self, name: str, text: str) -> None:
+        """Take what stands in a text field now, or in a file that was chosen."""
+        raise NotImplementedError
+
     def page(self) -> str:
         """HTML for pages without a kernel."""
         raise NotImplementedError
@@ -132,7 +136,11 @@ class Stage(CellWidget):
             return  # nothing that our page says
         if message.get("act") == "tick" and message.get("n") != self.frame.get("n"):
             return  # a second view of the same widget ticks too
-        self.safely(self.act, str(message.get("act")), message.get("value"))
+        name, text = str(message.get("act")), message.get("text")
+        if isinstance(text, str):
+            self.safely(self.typed, name, text)
+        else:
+            self.safely(self.act, name, message.get("value"))
 
     def _selected(self, _change: object) -> None:
         self.safely(self.draw)
