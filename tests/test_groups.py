@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blockmgr import BlockManager, InvalidRequest
+from blockmgr import BlockManager, InvalidRequest, Status
 from blockmgr.block import Block, BlockHash
+from blockmgr.events import Stored
 from blockmgr.groups import FullAttention, SlidingWindow
 from blockmgr.prefix import PrefixCache
 from blockmgr.v0 import RingWindow
@@ -87,6 +88,33 @@ def test_both_groups_of_a_hybrid_model_start_at_the_same_token() -> None:
     assert answer.num_cached_tokens == 4
     assert len(manager.block_table("b", 1)) == 5
     manager.audit()
+
+
+def test_the_log_names_the_parent_of_the_same_group() -> None:
+    manager = BlockManager(24, 4, groups=HYBRID, record=True)
+    manager.allocate("a", range(4))
+    manager.append("a", [*range(4, 8)])
+    assert manager.log is not None
+    stored = [
+        change
+        for event in manager.log.events
+        for change in event.changes
+        if isinstance(change, Stored)
+    ]
+    assert len(stored) == 4  # for each of two blocks one in each group
+    parents = [change.note.parent for change in stored]
+    assert parents == [None, None, stored[0].hashes[0], stored[1].hashes[0]]
+
+
+def test_who_fits_into_a_window_has_to_wait_and_no_more() -> None:
+    """Between chunks of 8 the window lets go of what it no longer sees: 40 tokens need
+    6 of the 6 blocks at a time, so they only have to wait. In chunks of 12 it is 8."""
+    manager = BlockManager(7, 2, groups=(SlidingWindow(4),))
+    manager.allocate("here", range(100, 106))
+    refused = manager.allocate("long", range(40), num_tokens=8)
+    assert refused.status is Status.LATER
+    refused = manager.allocate("long", range(40), num_tokens=12)
+    assert refused.status is Status.NEVER
 
 
 def test_a_block_of_one_group_is_never_found_by_the_other() -> None:

@@ -98,6 +98,27 @@ def test_rule_10_a_touched_block_leaves_the_middle_of_the_queue() -> None:
     assert [block.ref_cnt for block in pool.blocks] == [0, 0, 1, 0, 0, 0]
 
 
+def test_a_touch_that_fails_leaves_the_queue_as_it_was() -> None:
+    """Also for the block that was good: no later call may take it for a stale entry."""
+    pool = cached_pool()
+    good, blank = pool.blocks[2], pool.blocks[4]
+    with pytest.raises(InvalidRequest, match="nothing that could be shared"):
+        pool.touch([good, blank])
+    assert queue(pool) == (4, 5, 3, 2, 1)
+    assert ids_of(pool.get_new_blocks(5)) == (4, 5, 3, 2, 1)
+
+
+def test_what_was_not_registered_is_not_written_down() -> None:
+    pool = BlockPool(4)
+    pool.changes = []
+    one, two = pool.get_new_blocks(2)
+    pool.cache_blocks([one], [BlockHash(b"same", b"one")])
+    pool.cache_blocks([two], [BlockHash(b"same", b"two")])
+    stored = [change.block_ids for change in pool.changes if isinstance(change, Stored)]
+    assert stored == [(1,)]
+    assert two.block_hash is None
+
+
 def test_a_lookup_is_a_pure_look() -> None:
     pool = cached_pool()
     pool.changes = []

@@ -112,6 +112,16 @@ def test_names_grow_with_the_tokens(
     assert names == hashes_of(start + more, block_size, extra)
 
 
+def test_a_child_that_comes_later_has_the_same_name() -> None:
+    """With a weak hash it is named after its parent's content, as at once."""
+    for hash_fn in (sha256, lambda content: b"x"):
+        tokens, names = array("Q", [1, 2]), list[BlockHash]()
+        extend_hashes(names, tokens, 2, NO_EXTRA_KEYS, hash_fn)
+        tokens.extend([3, 4])
+        extend_hashes(names, tokens, 2, NO_EXTRA_KEYS, hash_fn)
+        assert names == hashes_of([1, 2, 3, 4], 2, NO_EXTRA_KEYS, hash_fn)
+
+
 def test_every_token_up_to_the_largest_counts() -> None:
     largest = 2**64 - 1
     names = {hashes_of([0, t])[0] for t in (0, 1, 255, 256, 2**32, largest)}
