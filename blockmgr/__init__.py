@@ -17,7 +17,9 @@ It decides block for block what vLLM decides. Read it in this order:
 
 `storage.py` (torch) holds the bytes; `device_tables.py`, `swap.py` and `attention.py`
 stand on it. They are not imported here, so that the bookkeeping starts in milliseconds
-and runs where torch does not.
+and runs where torch does not. Neither are the experiments of the lessons:
+`contiguous.py`, `serving.py`, `waste.py` (why blocks), `contest.py` (policies),
+`sampling.py` (sharing), `conversations.py`, `gauges.py` (recycling).
 """
 
 from blockmgr.answers import Allocation, Stats, Status

@@ -97,5 +97,32 @@ TRACES: dict[str, Trace] = {
             "90d6cda2b8cb9237b1555dc919a0bedca8c4f4fed897326ee97bf8934dd67000",
             10_432,
         ),
+        Trace(
+            "claude_code_traces",
+            "claude_code_traces.jsonl.gz",
+            "1,474 requests of 40 sessions of a coding agent, with shared prefixes",
+            "callanjfox/kv-cache-tester@94f6046d, traces/ (40 of 739)",
+            "Apache-2.0",
+            "56a5f11dd6e9c8855c495c478beff9dd26706f7172dd280dd83518df6ff533a3",
+            693_435,
+        ),
+        Trace(
+            "gsm8k_shots8",
+            "gsm8k_shots8.jsonl.gz",
+            "the first 8 problems of GSM8K's training set, with worked answers",
+            "openai/grade-school-math@3101c7d5, grade_school_math/data/train.jsonl",
+            "MIT, (c) 2021 OpenAI",
+            "3f7ee50a459a52ed756683a31829ee9feb74db2b71c5638a09bf31139b8fee14",
+            3_894,
+        ),
+        Trace(
+            "gsm8k_test",
+            "gsm8k_test.jsonl.gz",
+            "the 1,319 problems of GSM8K's test set, with worked answers",
+            "openai/grade-school-math@3101c7d5, grade_school_math/data/test.jsonl",
+            "MIT, (c) 2021 OpenAI",
+            "3730d312f6e3440559ace48831e51066acaca737f6eabec99bccb9e4b3c39d14",
+            749_738,
+        ),
     )
 }

@@ -25,6 +25,9 @@ from blockmgr.textfile import bad_line, numbered_lines
 MOONCAKE_BLOCK_SIZE = 512
 """Tokens that one entry of `hash_ids` stands for in Mooncake's format."""
 
+AGENT_BLOCK_SIZE = 64
+"""The same for the recorded agent sessions."""
+
 MOST_TOKENS = 10**9  # in one request; more is not a length but damage
 
 Line = TypeVar("Line")
@@ -115,6 +118,29 @@ class Turn:
     output_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class AgentRequest:
+    """One request of a coding agent, `seconds` after the start of its session.
+
+    `hash_ids` name the **full** blocks of 64 tokens of the prompt. The trace names them
+    within a session only, so two sessions share none here, whatever they had in common.
+    """
+
+    session: int
+    seconds: float
+    input_length: int
+    output_length: int
+    hash_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MathProblem:
+    """One problem of GSM8K and its worked answer, as text."""
+
+    question: str
+    answer: str
+
+
 # --- reading --------------------------------------------------------------------------
 
 
@@ -146,11 +172,34 @@ def read_alpaca(path: Path) -> list[Lengths]:
     return _read(path, _table(path, columns), lambda row: Lengths(*map(_count, row)))
 
 
-def _mooncake(line: str) -> MooncakeRequest:
+def read_agents(path: Path) -> list[AgentRequest]:
+    """Every request of the agent sessions, session after session. Raises `BadTrace`."""
+    sessions = _read(path, numbered_lines(path), _agent_session)
+    requests, start = [], 0
+    for number, rows in enumerate(sessions):
+        largest = 0
+        for seconds, tokens, output, ids in rows:
+            largest = max(largest, *ids, 0)
+            names = tuple([start + i for i in ids])
+            requests.append(AgentRequest(number, seconds, tokens, output, names))
+        start += largest + 1
+    return requests
+
+
+def read_gsm8k(path: Path) -> list[MathProblem]:
+    """Every problem of a GSM8K file. Raises `BadTrace`."""
+    return _read(path, numbered_lines(path), _gsm8k)
+
+
+def _json(line: str) -> Any:
     try:
-        row = json.loads(line)
+        return json.loads(line)
     except (ValueError, RecursionError):
         raise ValueError("a JSON object") from None
+
+
+def _mooncake(line: str) -> MooncakeRequest:
+    row = _json(line)
     if not isinstance(row, dict) or "hash_ids" not in row:
         raise ValueError("a request with timestamp, input_length, ..., hash_ids")
     at: Any = row.get("timestamp")
@@ -169,6 +218,53 @@ def _mooncake(line: str) -> MooncakeRequest:
     if len(ids) != blocks or len(set(ids)) != blocks:
         raise ValueError(f"{blocks} different hash_ids for {tokens} tokens")
     return MooncakeRequest(at, tokens, output, tuple(ids))
+
+
+def _gsm8k(line: str) -> MathProblem:
+    row = _json(line)
+    question, answer = (
+        (row.get("question"), row.get("answer")) if isinstance(row, dict) else ("", "")
+    )
+    if not (isinstance(question, str) and isinstance(answer, str)) or not question:
+        raise ValueError("a question and an answer, both text")
+    return MathProblem(question, answer)
+
+
+_AgentRow = tuple[float, int, int, list[int]]
+
+
+def _agent_session(line: str) -> list[_AgentRow]:
+    """A session: the ids of a request are the first `keep` of the one before, and
+    those in `new`."""
+    row = _json(line)
+    if not isinstance(row, dict) or row.get("block_size") != AGENT_BLOCK_SIZE:
+        raise ValueError(f"a session with block_size {AGENT_BLOCK_SIZE}")
+    rows: list[_AgentRow] = []
+    requests: Any = row.get("requests")
+    if not isinstance(requests, list) or not requests:
+        raise ValueError("a session with requests")
+    for request in requests:
+        rows.append(_agent_request(request, rows[-1][3] if rows else []))
+    return rows
+
+
+def _agent_request(row: Any, before: list[int]) -> _AgentRow:
+    try:
+        at, tokens, output = row["t"], row["in"], row["out"]
+        keep, new = row["keep"], row["new"]
+    except (KeyError, TypeError):
+        raise ValueError("requests with t, in, out, keep and new") from None
+    counts = [tokens, output, keep]
+    if type(at) not in (int, float) or not 0 <= at < float("inf"):
+        raise ValueError("a time t of 0 or more in each request")
+    if any(type(n) is not int or not 0 <= n <= MOST_TOKENS for n in counts):
+        raise ValueError("whole numbers as in, out and keep")
+    if not isinstance(new, list) or any(type(i) is not int or i < 0 for i in new):
+        raise ValueError("new as a list of whole numbers")
+    ids, full = before[:keep] + new, tokens // AGENT_BLOCK_SIZE
+    if keep > len(before) or not tokens or len(ids) != full or len(set(ids)) != full:
+        raise ValueError(f"{full} different ids, one for each full block")
+    return float(at), tokens, output, ids
 
 
 def _azure(row: list[str]) -> tuple[datetime, int, int]:

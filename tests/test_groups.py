@@ -115,6 +115,10 @@ def test_who_fits_into_a_window_has_to_wait_and_no_more() -> None:
     assert refused.status is Status.LATER
     refused = manager.allocate("long", range(40), num_tokens=12)
     assert refused.status is Status.NEVER
+    refused = manager.allocate(  # the whole prompt at once, as if nothing slid out
+        "long", range(40), num_tokens=8, full_sequence_must_fit=True
+    )
+    assert refused.status is Status.NEVER
 
 
 def test_a_block_of_one_group_is_never_found_by_the_other() -> None:

@@ -22,15 +22,19 @@ from blockmgr.profile import bucket, bucket_width, load_profile, profile_names
 from blockmgr.simulate import Simulation, simulate
 from blockmgr.textfile import unpacked_chunks
 from blockmgr.workloads import (
+    AgentRequest,
     AzureRequest,
     Lengths,
+    MathProblem,
     MissingTrace,
     MooncakeRequest,
     Turn,
     data_folder,
     find_trace,
+    read_agents,
     read_alpaca,
     read_azure,
+    read_gsm8k,
     read_mooncake,
     read_sharegpt,
 )
@@ -84,6 +88,66 @@ def test_sharegpt_and_alpaca_are_read(tmp_path: Path) -> None:
         Turn(0, 1, 1290, 905),
     ]
     assert read_alpaca(write(tmp_path / "l", lengths)) == [Lengths(7, 45)]
+
+
+SESSION: dict[str, object] = {"t": 1, "in": 150, "out": 9, "keep": 0, "new": [5, 7]}
+
+
+def session(*requests: object, size: int = 64) -> str:
+    """One line of the agent sessions."""
+    return json.dumps({"trace": "a", "block_size": size, "requests": requests}) + "\n"
+
+
+def test_ids_of_agents_go_on_from_the_request_before(tmp_path: Path) -> None:
+    second = {**SESSION, "t": 2.5, "in": 128, "keep": 1, "new": [8]}
+    shorter = {**SESSION, "in": 64, "keep": 1, "new": []}
+    text = session(SESSION, second, shorter) + session({**SESSION, "new": [0, 1]})
+    assert read_agents(write(tmp_path / "agents", text)) == [
+        AgentRequest(0, 1.0, 150, 9, (5, 7)),
+        AgentRequest(0, 2.5, 128, 9, (5, 8)),
+        AgentRequest(0, 1.0, 64, 9, (5,)),
+        AgentRequest(1, 1.0, 150, 9, (9, 10)),  # the same ids, but never the same block
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [
+        ("{", "a JSON object"),
+        ("[]", "a session with block_size 64"),
+        (session(SESSION, size=16), "a session with block_size 64"),
+        (session(), "a session with requests"),
+        (session(7), "requests with t, in, out, keep and new"),
+        (session({"t": 1}), "requests with t, in, out, keep and new"),
+        (session({**SESSION, "t": -1}), "a time t"),
+        (session({**SESSION, "t": "1"}), "a time t"),
+        (session({**SESSION, "t": float("nan")}), "a time t"),
+        (session({**SESSION, "out": -1}), "whole numbers as in, out and keep"),
+        (session({**SESSION, "in": True}), "whole numbers as in, out and keep"),
+        (session({**SESSION, "in": 10**30}), "whole numbers as in, out and keep"),
+        (session({**SESSION, "new": [5, -7]}), "new as a list of whole numbers"),
+        (session({**SESSION, "new": 5}), "new as a list of whole numbers"),
+        (session({**SESSION, "new": [5, 5]}), "2 different ids"),
+        (session({**SESSION, "new": [5]}), "2 different ids"),
+        (session({**SESSION, "new": [5, 6, 7]}), "2 different ids"),
+        (session({**SESSION, "in": 0, "new": []}), "0 different ids"),
+        (session({**SESSION, "keep": 3}), "2 different ids"),
+    ],
+)
+def test_a_bad_session_is_named_with_its_line(
+    tmp_path: Path, second: str, expected: str
+) -> None:
+    path = write(tmp_path / "agents", session(SESSION) + second + "\n")
+    with pytest.raises(BadTrace, match=f"line 2: expected {expected}"):
+        read_agents(path)
+
+
+def test_math_problems_are_read_and_bad_ones_named(tmp_path: Path) -> None:
+    good = json.dumps({"question": "1 + 1?", "answer": "2"}) + "\n"
+    assert read_gsm8k(write(tmp_path / "g", good)) == [MathProblem("1 + 1?", "2")]
+    for bad in ("7", "{", '{"question": "?"}', '{"question": 1, "answer": "2"}'):
+        with pytest.raises(BadTrace, match="line 2: expected a"):
+            read_gsm8k(write(tmp_path / "g", good + bad))
 
 
 @pytest.mark.parametrize(
@@ -342,6 +406,23 @@ def test_a_trace_small_enough_to_follow_by_hand() -> None:
     assert run.hit_rate == run.hit_tokens / run.tokens
 
 
+def test_a_block_that_was_partly_filled_gives_what_was_in_it() -> None:
+    # A has 100 tokens at first. The second prompt finds these, and fills the block.
+    partly, whole = prompts("A", tail=100), prompts("AB", "AB", "A")
+    run = simulate([*partly, *whole], 9)
+    assert run.hit_blocks == 0 + 1 + 2 + 1
+    assert run.hit_tokens == 0 + 100 + 1024 + 512
+    back = simulate([*whole, *partly, *whole], 9)  # what was full stays full
+    assert back.hit_tokens == 0 + 1024 + 512 + 100 + 1024 + 1024 + 512
+    assert simulate(partly * 2, 9).hit_tokens == 0 + 100
+
+
+def test_blocks_of_another_size_count_their_own_tokens() -> None:
+    requests = [AgentRequest(0, 0.0, 150, 1, (1, 2)), AgentRequest(0, 1.0, 70, 1, (1,))]
+    run = simulate([*requests, requests[0]], 9, block_size=64)
+    assert (run.tokens, run.hit_blocks, run.hit_tokens) == (370, 3, 64 + 128)
+
+
 def test_a_request_longer_than_the_pool_keeps_its_start() -> None:
     run = simulate(prompts("ABCDE", "ABCDE", "X", "ABC"), 3)
     assert (run.too_long, run.hit_blocks) == (2, 0 + 3 + 0 + 2)
@@ -407,7 +488,7 @@ def test_a_simulation_needs_a_block_and_a_request_and_tells_its_progress() -> No
 
 
 def test_every_profile_says_where_it_comes_from() -> None:
-    assert len(profile_names()) == 7
+    assert len(profile_names()) == 9
     folder = resources.files("blockmgr") / "profiles"
     size = 0
     for name in profile_names():

@@ -19,24 +19,32 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from blockmgr import BlockManager
 from blockmgr.catalogue import TRACES
 from blockmgr.errors import BlockManagerError
 from blockmgr.profile import bucket
 from blockmgr.simulate import simulate
 from blockmgr.workloads import (
+    AGENT_BLOCK_SIZE,
     MOONCAKE_BLOCK_SIZE,
+    AgentRequest,
     Lengths,
+    MathProblem,
     MooncakeRequest,
     Turn,
     find_trace,
+    read_agents,
     read_alpaca,
     read_azure,
+    read_gsm8k,
     read_mooncake,
     read_sharegpt,
 )
 
 FOLDER = Path(__file__).resolve().parent.parent / "blockmgr" / "profiles"
 CAPACITIES = (100, 1_000, 3_000, 5_859, 10_000, 20_000, 30_000, 50_000, 100_000)
+ONE_AGENT, ALL_AGENTS = (4_000, 16_000), (4_000, 16_000, 32_000, 64_000)
+MATH_BLOCK_SIZES = (16, 64, 256)
 Figures = dict[str, Any]
 
 
@@ -141,14 +149,99 @@ def shared_prefixes(rows: Iterable[MooncakeRequest]) -> list[int]:
     return lengths
 
 
+def agents(path: Path) -> tuple[Figures, list[Lengths]]:
+    """What pools of many sizes find again when the sessions run one after another, and
+    when all of them start at the same moment (LRU). In a pool for all that ever comes
+    the order makes no difference, for no two sessions share a block: one run is both.
+    """
+    rows = read_agents(path)
+    together = sorted(rows, key=lambda row: (row.seconds, row.session))
+    distinct = {block for row in rows for block in row.hash_ids}
+    all_fits = lru_of_agents(rows, (len(distinct),))
+    figures = {
+        "sessions": rows[-1].session + 1,
+        "block_size": AGENT_BLOCK_SIZE,
+        "blocks": sum(len(row.hash_ids) for row in rows),
+        "distinct_blocks": len(distinct),
+        "one_after_another": lru_of_agents(rows, ONE_AGENT) + all_fits,
+        "all_at_once": lru_of_agents(together, ALL_AGENTS) + all_fits,
+    }
+    return figures, [Lengths(row.input_length, row.output_length) for row in rows]
+
+
+def lru_of_agents(rows: Sequence[AgentRequest], sizes: Iterable[int]) -> list[Figures]:
+    """The figures of one run for each size of the pool."""
+    runs = [simulate(rows, size, block_size=AGENT_BLOCK_SIZE) for size in sizes]
+    return [
+        {key: value for key, value in asdict(run).items() if key in LRU_FIGURES}
+        for run in runs
+    ]
+
+
+def gsm8k(path: Path) -> tuple[Figures, list[Lengths]]:
+    """Hits of all test questions behind the same 8 worked examples, one at a time.
+
+    Counted twice, because no model's tokenizer is at hand: a token is a word (between
+    white space), and a token is a byte. A model's own tokens are mostly shorter than
+    words and never shorter than a byte. The lengths are those of the question alone, in
+    words; `start_words` come before each.
+    """
+    shots = read_gsm8k(find_trace("gsm8k_shots8"))
+    problems = read_gsm8k(path)
+    start = "".join(f"{asked(shot)} {shot.answer}\n\n" for shot in shots)
+    figures: Figures = {
+        "shots": len(shots),
+        "shots_sha256": TRACES["gsm8k_shots8"].sha256,
+        "start_words": len(start.split()),
+        "start_bytes": len(start.encode()),
+    }
+    prompts = [start + asked(problem) for problem in problems]
+    words: dict[str, int] = {}
+    in_words = [[words.setdefault(w, len(words)) for w in p.split()] for p in prompts]
+    figures["words"] = [hits_of(in_words, size) for size in MATH_BLOCK_SIZES]
+    in_bytes = [list(prompt.encode()) for prompt in prompts]
+    figures["bytes"] = [hits_of(in_bytes, size) for size in MATH_BLOCK_SIZES]
+    return figures, [
+        Lengths(len(asked(problem).split()), len(problem.answer.split()))
+        for problem in problems
+    ]
+
+
+def asked(problem: MathProblem) -> str:
+    """A problem as it stands in a prompt."""
+    return f"Question: {problem.question}\nAnswer:"
+
+
+def hits_of(prompts: Sequence[Sequence[int]], block_size: int) -> Figures:
+    """Serve prompts one by one with the real manager: in a pool in which nothing is
+    evicted, and in the smallest pool in which each of them fits."""
+    rooms = [-(-len(prompt) // block_size) for prompt in prompts]
+    figures: Figures = {"block_size": block_size}
+    for name, blocks in (("large", sum(rooms)), ("smallest", max(rooms))):
+        manager = BlockManager(blocks + 1, block_size)
+        for number, prompt in enumerate(prompts):
+            manager.allocate(str(number), prompt)
+            manager.free(str(number))
+        stats = manager.stats()
+        figures["tokens"] = stats.queried_tokens
+        figures[name] = {
+            "num_blocks": blocks,
+            "hit_tokens": stats.hit_tokens,
+            "evictions": stats.evictions,
+        }
+    return figures
+
+
 # --- making and checking --------------------------------------------------------------
 
 Maker = Callable[[Path], tuple[Figures, list[Lengths]]]
 
 MAKERS: dict[str, tuple[str, Maker]] = {  # profile: the trace, and what measures it
+    "agent_sessions": ("claude_code_traces", agents),
     "alpaca_lengths": ("alpaca_lengths", alpaca),
     "azure2023_code": ("azure2023_code", azure),
     "azure2023_conv": ("azure2023_conv", azure),
+    "gsm8k_8shot": ("gsm8k_test", gsm8k),
     "mooncake_conversation": ("mooncake_conversation", mooncake),
     "mooncake_synthetic": ("mooncake_synthetic", mooncake),
     "sharegpt_first_turns": ("sharegpt_turns", sharegpt_first),

@@ -41,10 +41,38 @@ def maker() -> ModuleType:
 def raw(path: Path) -> list[list[int]]:
     """(prompt, output) of every line, without our readers."""
     lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    if '"requests"' in lines[0]:
+        return [[r["in"], r["out"]] for r in agent_requests(lines)]
+    if '"question"' in lines[0]:
+        problems = map(json.loads, lines)
+        return [
+            [2 + len(p["question"].split()), len(p["answer"].split())] for p in problems
+        ]  # 2 words: "Question:" and "Answer:"
     if lines[0].startswith("{"):
         rows = map(json.loads, lines)
         return [[row["input_length"], row["output_length"]] for row in rows]
     return [list(map(int, line.split(",")[-2:])) for line in lines[1:]]
+
+
+def agent_requests(lines: Iterable[str]) -> list[dict[str, Any]]:
+    """Every request with all its ids, each with the name of its session."""
+    rows = []
+    for line in lines:
+        session, ids = json.loads(line), []
+        for row in session["requests"]:
+            ids = ids[: row["keep"]] + row["new"]
+            named = [(session["trace"], block) for block in ids]
+            rows.append(row | {"hash_ids": named})
+    return rows
+
+
+def shots(test_questions: Path) -> str:
+    """The 8 worked examples as text; their file lies beside the questions."""
+    path = test_questions.with_name(TRACES["gsm8k_shots8"].file)
+    rows = map(json.loads, gzip.decompress(path.read_bytes()).splitlines())
+    return "".join(
+        f"Question: {r['question']}\nAnswer: {r['answer']}\n\n" for r in rows
+    )
 
 
 @pytest.mark.parametrize("name", TRACES)
@@ -228,3 +256,81 @@ def test_the_profile_quotes_the_reference() -> None:
     runs = load_profile("mooncake_conversation").figures["lru"]
     quoted = {r["num_blocks"]: (r["hit_blocks"], r["hit_tokens"]) for r in runs}
     assert quoted.items() >= WHOLE_TRACE.items()
+
+
+@pytest.mark.parametrize("name", MOONCAKE)
+def test_no_mooncake_block_is_partly_filled_once_and_full_another_time(
+    name: str, trace_file: Find
+) -> None:
+    """So a block that is found gives all its tokens, and no hit is counted too high."""
+    filled: dict[int, int] = {}
+    lines = gzip.decompress(trace_file(name).read_bytes()).splitlines()
+    for row in map(json.loads, lines):
+        for place, block in enumerate(row["hash_ids"]):
+            tokens = min(row["input_length"] - 512 * place, 512)
+            assert filled.setdefault(block, tokens) == tokens
+    assert min(filled.values()) < 512
+
+
+# --- lesson 07: agent sessions and GSM8K ----------------------------------------------
+
+
+def test_agent_sessions_by_the_textbook(trace_file: Find) -> None:
+    path = trace_file("claude_code_traces")
+    rows = agent_requests(gzip.decompress(path.read_bytes()).decode().splitlines())
+    distinct = {block for row in rows for block in row["hash_ids"]}
+    figures = load_profile("agent_sessions").figures
+    assert figures["sessions"] == len({block[0] for block in distinct}) == 40
+    assert figures["blocks"] == sum(len(row["hash_ids"]) for row in rows)
+    assert figures["distinct_blocks"] == len(distinct)
+    together = sorted(rows, key=started)
+    for name, ordered, size in [  # the other sizes are made by the command above
+        ("one_after_another", rows, 4_000),
+        ("all_at_once", together, 4_000),
+        ("all_at_once", together, len(distinct)),  # of `rows` in the command
+    ]:
+        (run,) = (run for run in figures[name] if run["num_blocks"] == size)
+        hits, evictions = textbook_lru(ordered, size)
+        assert (run["hit_blocks"], run["evictions"]) == (sum(hits), evictions)
+        assert run["hit_tokens"] == 64 * sum(hits)
+    assert figures["one_after_another"][-1] == figures["all_at_once"][-1]
+
+
+def started(row: dict[str, Any]) -> float:
+    return float(row["t"])
+
+
+def test_gsm8k_hits_by_arithmetic(trace_file: Find) -> None:
+    """In a large pool, a prompt finds the longest start that an earlier one had: whole
+    blocks, and never its last token."""
+    path = trace_file("gsm8k_test")
+    lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+    start = shots(path)
+    texts = [f"{start}Question: {json.loads(p)['question']}\nAnswer:" for p in lines]
+    figures = load_profile("gsm8k_8shot").figures
+    assert figures["start_words"] == len(start.split())
+    assert figures["start_bytes"] == len(start.encode())
+    ways: dict[str, list[Any]] = {
+        "words": [tuple(text.split()) for text in texts],
+        "bytes": [text.encode() for text in texts],
+    }
+    for way, prompts in ways.items():
+        for run in figures[way]:
+            size = run["block_size"]
+            assert run["tokens"] == sum(map(len, prompts))
+            assert run["large"]["hit_tokens"] == found_in_all(prompts, size)
+            shared = figures[f"start_{way}"] // size * size * (len(prompts) - 1)
+            assert shared <= run["smallest"]["hit_tokens"] <= run["large"]["hit_tokens"]
+
+
+def found_in_all(prompts: Iterable[Any], size: int) -> int:
+    seen: set[Any] = set()
+    found = 0
+    for prompt in prompts:
+        starts = [prompt[:end] for end in range(size, len(prompt) + 1, size)]
+        hits = 0
+        while hits < (len(prompt) - 1) // size and starts[hits] in seen:
+            hits += 1
+        found += hits * size
+        seen.update(starts)
+    return found
