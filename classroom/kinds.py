@@ -139,13 +139,13 @@ class Blocks:
         text = tidy(raw).strip(_BRACKETS + " ,")
         if text.casefold() in _NONE or not text:
             return ()
-        try:
-            ids = tuple(int(part) for part in _SEPARATORS.split(text))
-        except ValueError:
+        parts = _SEPARATORS.split(text)
+        if not all(part.isdecimal() for part in parts):
             raise BadAnswer(
                 "This needs block numbers, for example 3, 1 (or the word none). Yours "
                 "are still in the box: change them and lock again."
-            ) from None
+            )
+        ids = tuple(map(int, parts))
         return ids if self.ordered else tuple(sorted(set(ids)))
 
     def same(self, actual: object, guess: object) -> bool:

@@ -8,7 +8,8 @@ To read it, begin with what everything draws with: `theme.py` (colours), `words.
 (text made safe and measured), `scene.py` (what a picture has to say). Then a block map:
 `layout.py`, `marks.py`, `draw_*.py`, `lines.py`, and `svg.py`, which puts it together.
 Then what shows it: `page.py`, `still.py`, `stage.py` (widgets), `blockmap.py`,
-`film.py` and `player.py`. `address/` has the same parts for an address.
+`machine.py` (widgets with steps), `film.py` and `player.py`. `address/` has the same
+parts for an address, `race/` for allocation policies side by side.
 """
 
 from __future__ import annotations
@@ -21,18 +22,34 @@ from figures.svg import block_map
 
 if TYPE_CHECKING:
     from figures.address import AddressExplorer, KVShape, address_svg
+    from figures.beams import BeamTree
     from figures.blockmap import BlockMap
+    from figures.fragmentation import Fragmentation
     from figures.player import Player
+    from figures.playground import Playground
+    from figures.pool_ruler import PoolRuler
+    from figures.prefixes import PrefixExplorer
+    from figures.race import PolicyRace
+    from figures.reservations import Reservations
+    from figures.ribbon import QueueRibbon
     from figures.still import Picture, picture, show
     from figures.workflow import show_workflow, workflow_svg
 
 __all__ = [
     "AddressExplorer",
+    "BeamTree",
     "BlockMap",
+    "Fragmentation",
     "KVShape",
     "Picture",
     "Plan",
     "Player",
+    "Playground",
+    "PolicyRace",
+    "PoolRuler",
+    "PrefixExplorer",
+    "QueueRibbon",
+    "Reservations",
     "address_svg",
     "block_map",
     "describe",
@@ -47,8 +64,16 @@ _LATER = {
     "AddressExplorer": "figures.address",
     "KVShape": "figures.address",
     "address_svg": "figures.address",
+    "BeamTree": "figures.beams",
     "BlockMap": "figures.blockmap",
+    "Fragmentation": "figures.fragmentation",
     "Player": "figures.player",
+    "Playground": "figures.playground",
+    "PoolRuler": "figures.pool_ruler",
+    "PrefixExplorer": "figures.prefixes",
+    "PolicyRace": "figures.race",
+    "QueueRibbon": "figures.ribbon",
+    "Reservations": "figures.reservations",
     "Picture": "figures.still",
     "picture": "figures.still",
     "show": "figures.still",

@@ -8,12 +8,17 @@ from figures.scene import scene
 from figures.words import esc, plural
 
 
-def waste(snapshot: Snapshot) -> str:
-    """`waste: 5 of 20 slots`: slots of blocks in use that hold no token."""
+def slots_taken(snapshot: Snapshot) -> tuple[int, int]:
+    """Slots of the blocks in use, and how many of these slots hold no token."""
     what = scene(snapshot)
     used = [b for b, count in enumerate(snapshot.ref_cnt) if count]
     slots = len(used) * snapshot.block_size
-    empty = slots - sum(what.filled[b] for b in used)
+    return slots, slots - sum(what.filled[b] for b in used)
+
+
+def waste(snapshot: Snapshot) -> str:
+    """`waste: 5 of 20 slots`: slots of blocks in use that hold no token."""
+    slots, empty = slots_taken(snapshot)
     return f"waste: {empty:,} of {plural(slots, 'slot')}"
 
 

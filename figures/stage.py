@@ -76,6 +76,7 @@ class Stage(CellWidget):
 
     def __init__(self, shell: str) -> None:
         super().__init__(shell=shell)
+        self._last_heard = ""  # the last request that a frame can know of
         self.on_msg(self._heard)
         self.observe(self._selected, names="selected")
 
@@ -90,7 +91,9 @@ class Stage(CellWidget):
         raise NotImplementedError
 
     def typed(self, name: str, text: str) -> None:
-        """Take what stands in a text field now, or in a file that was chosen."""
+        """Take what stands in a text field now, or in a file that was chosen (of which
+        4 MB are read). It may be long: bound the work. A text field belongs into the
+        `shell`, not into a part: a part is replaced while one types."""
         raise NotImplementedError
 
     def page(self) -> str:
@@ -109,6 +112,7 @@ class Stage(CellWidget):
             return
         self.frame = {
             "n": self.frame.get("n", 0) + 1,
+            "heard": self._last_heard,
             "parts": {"error": "", **parts},
             "controls": dict(controls or {}),
             "tick": tick,
@@ -136,6 +140,7 @@ class Stage(CellWidget):
             return  # nothing that our page says
         if message.get("act") == "tick" and message.get("n") != self.frame.get("n"):
             return  # a second view of the same widget ticks too
+        self._last_heard = str(message.get("id", ""))[:40]
         name, text = str(message.get("act")), message.get("text")
         if isinstance(text, str):
             self.safely(self.typed, name, text)

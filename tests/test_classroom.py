@@ -749,6 +749,12 @@ def test_answers_are_read_generously(kind: str, raw: str, value: object) -> None
     assert kind_named(kind).read(raw) == value
 
 
+@pytest.mark.parametrize("raw", ["-5", "3, -1", "1.5", "3 x"])
+def test_a_block_number_is_a_whole_number_from_0_on(raw: str) -> None:
+    with pytest.raises(BadAnswer, match="block numbers"):
+        kind_named("blocks").read(raw)
+
+
 NONSENSE = ["", "   ", "\u200b", "x" * 100_000, "9" * 100_000]
 WORDS = [NASTY, "😀", "שלום", "three", "1; import os", "nan", "1e999", "1_x", "\x00"]
 
@@ -1047,7 +1053,7 @@ def test_the_summary_says_how_long_it_is_kept() -> None:
 def test_the_summary_of_no_lesson_names_the_lessons(lesson: Any) -> None:
     note = progress(lesson).note
     assert note.startswith("There is no lesson ")
-    assert "'00', '03'" in note
+    assert "'00', '01'" in note
     assert len(note) < 200
 
 

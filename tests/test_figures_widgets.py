@@ -19,8 +19,8 @@ from blockmgr import BlockManager, Event
 from figures import BlockMap, Player, picture, show
 from figures.film import FIRST_SENTENCE, Film
 from figures.legend import legend_svg
-from figures.player import SPEEDS
-from figures.stage import WIDGET_VIEW
+from figures.machine import SPEEDS
+from figures.stage import WIDGET_VIEW, Stage, shell
 from tests.drawing import NASTY, busy, draw, log_of, parsed, svg_of, texts
 
 LABELS = {11: "and", 12: NASTY}
@@ -348,6 +348,78 @@ def test_what_cannot_be_drawn_is_refused_in_words() -> None:
         BlockMap([])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="record=True"):
         picture(BlockManager(4, 4), at=1)
+
+
+# --- what any stage hears -----------------------------------------------------------
+
+
+class Ear(Stage):
+    """A stage that writes down what it hears."""
+
+    def __init__(self) -> None:
+        self.diary: list[tuple[str, object]] = []
+        super().__init__(shell("tables"))
+        self.draw()
+
+    def act(self, name: str, value: float | None) -> None:
+        self.diary.append((name, value))
+        self.draw()
+
+    def typed(self, name: str, text: str) -> None:
+        if text == "bad":
+            raise ValueError("<b>no</b>")
+        self.diary.append((name, text))
+        self.draw()
+
+    def draw(self) -> None:
+        self.place({"say": str(len(self.diary))})
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    made = Ear()
+    yield made
+    made.close()
+
+
+def test_a_text_is_typed_and_everything_else_is_done(ear: Ear) -> None:
+    for message in (
+        *({"act": "word", "text": "cat"}, {"act": "word", "text": ""}),
+        *({"act": "go"}, {"act": "pick", "value": 3, "press": True}),
+        *({"act": "word", "text": None}, {"act": "word", "text": 5, "value": 1}),
+    ):
+        ear._heard(ear, message, [])
+    assert ear.diary == [
+        *(("word", "cat"), ("word", "")),
+        *(("go", None), ("pick", 3), ("word", None), ("word", 1)),
+    ]
+
+
+def test_what_a_text_raises_is_shown_escaped(ear: Ear) -> None:
+    ear._heard(ear, {"act": "word", "text": "bad"}, [])
+    assert "ValueError: &lt;b&gt;no&lt;/b&gt;" in part(ear, "error")
+    assert part(ear, "say") == "0"
+    ear._heard(ear, {"act": "word", "text": "good"}, [])
+    assert part(ear, "error") == ""
+
+
+def test_a_stage_without_fields_says_that_it_has_none(player: Player) -> None:
+    player._heard(player, {"act": "word", "text": "cat"}, [])
+    assert "That did not work" in part(player, "error")
+
+
+def test_a_frame_names_the_last_request_that_it_knows_of(ear: Ear) -> None:
+    """So a page with newer text in a field does not set it back."""
+    assert ear.frame["heard"] == ""
+    for number in (1, 2):
+        ear._heard(ear, {"act": "word", "text": "x", "id": f"view:{number}"}, [])
+        assert ear.frame["heard"] == f"view:{number}"
+    ear.draw()
+    assert ear.frame["heard"] == "view:2"
+    ear._heard(ear, {"act": "word", "text": "bad", "id": "view:3"}, [])
+    assert ear.frame["heard"] == "view:3"
+    ear._heard(ear, {"act": "go", "id": ["x" * 1000]}, [])
+    assert len(ear.frame["heard"]) <= 40
 
 
 # --- still pictures and film --------------------------------------------------------

@@ -50,6 +50,7 @@ def _tool() -> Any:
 
 tool = _tool()
 WIDGET = tool.WIDGET
+LESSONS = [path for path in STUDENTS if path.name not in tool.ALONE]
 
 
 @cache
@@ -63,6 +64,7 @@ def _name(path: Path) -> str:
 
 both = pytest.mark.parametrize("path", [*SOURCES, *STUDENTS], ids=_name)
 student = pytest.mark.parametrize("path", STUDENTS, ids=_name)
+lesson = pytest.mark.parametrize("path", LESSONS, ids=_name)
 solution = pytest.mark.parametrize("path", SOURCES, ids=_name)
 
 
@@ -183,7 +185,7 @@ def test_code_cells_are_short(path: Path) -> None:
         assert lines <= 15, f"{lines} lines:\n{cell.source}"
 
 
-@student
+@lesson
 def test_length_of_a_lesson(path: Path) -> None:
     words = sum(len(_words(cell.source)) for cell in _markdown(path))
     cells = len(_read(path).cells)
@@ -203,12 +205,12 @@ def _words(markdown: str) -> list[str]:
     return re.findall(r"\w[\w'’.,-]*", text)
 
 
-@student
+@lesson
 def test_at_least_three_predictions(path: Path) -> None:
     assert len(_names(path, "predict")) >= 3
 
 
-@student
+@lesson
 def test_three_to_five_exercises_with_hints(path: Path) -> None:
     names = _names(path, "check")
     assert 3 <= len(names) <= 5, names
@@ -364,6 +366,21 @@ def _damage_one_by_one(source: Path, target: Path) -> None:
     assert [line[:11] for line in tool.problems(folder)] == [
         "98_y.ipynb:",
         "99_x.ipynb:",
+    ]
+
+
+def test_what_stands_alone_has_one_version(tmp_path: Path) -> None:
+    name = tool.ALONE[0]
+    script = (tmp_path / name).with_suffix(".py")
+    script.write_text("# %% [markdown]\n# # Title\n# %%\nprint(1)\n", encoding="utf-8")
+    path = tool.convert(script, tmp_path)
+    assert path == tmp_path / name and tool.sources(tmp_path) == [path]
+    tool.make(path)
+    assert tool.read(path).cells[1].outputs[0].text == "1\n"
+    assert tool.problems(tmp_path) == []
+    path.write_text(path.read_text("utf-8") + "\n", encoding="utf-8")
+    assert tool.problems(tmp_path) == [
+        f"{name}: saved by another program, not in our form"
     ]
 
 

@@ -9,6 +9,8 @@ made from it by nbgrader's `ClearSolutions`:
   `answer = None`, then the solution, then `check("name", answer)`;
 - cells with the tag `solution` (explained solutions) are left out.
 
+What is named in `ALONE` is no lesson: it has one version, in `notebooks/` itself.
+
     python tools/notebooks.py                  make and execute all of them
     python tools/notebooks.py 03               only the lessons whose names begin so
     python tools/notebooks.py --check          say what is out of date, change nothing
@@ -39,6 +41,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 SECONDS_PER_CELL = 60
+ALONE = ("playground.ipynb",)
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 CODE_STUB = "raise NotImplementedError  # your code goes here"
@@ -59,14 +62,16 @@ _METADATA = {
 
 
 def sources(folder: Path = NOTEBOOKS, only: Sequence[str] = ()) -> list[Path]:
-    """The teacher's notebooks, all or those whose names begin with one of `only`."""
+    """The teacher's notebooks and those that stand alone, all or those whose names
+    begin with one of `only`."""
     found = sorted((folder / "solutions").glob("[!.]*.ipynb"))
+    found += [folder / name for name in ALONE if (folder / name).exists()]
     return [p for p in found if not only or p.name.startswith(tuple(only))]
 
 
 def student_path(source: Path) -> Path:
     """Where the student's version of a teacher's notebook lies."""
-    return source.parent.parent / source.name
+    return source if source.name in ALONE else source.parent.parent / source.name
 
 
 def read(path: Path) -> NotebookNode:
@@ -245,7 +250,8 @@ def make(source: Path) -> None:
     target = student_path(source)
     teacher = normalise(read(source))
     write(source, execute(teacher, source.parent))
-    write(target, execute(student_version(teacher), target.parent))
+    if target != source:
+        write(target, execute(student_version(teacher), target.parent))
 
 
 # --- checking -------------------------------------------------------------------------
@@ -269,9 +275,9 @@ def _problems_of(source: Path) -> Iterable[str]:
         yield f"{target.name}: the student's version is missing"
     elif not same_sources(student_version(teacher), read(target)):
         yield f"{target.name}: the student's version is not what the solutions make"
-    for path in (source, target):
+    for path in dict.fromkeys((source, target)):
         if path.exists() and _is_unlike_its_form(path):
-            name = path.relative_to(source.parent.parent)
+            name = path.relative_to(target.parent)
             yield f"{name}: saved by another program, not in our form"
 
 
@@ -314,7 +320,8 @@ def _cell(head: str, lines: list[str]) -> NotebookNode:
 
 def convert(script: Path, folder: Path = NOTEBOOKS) -> Path:
     """Make `notebooks/solutions/NAME.ipynb` from `NAME.py`; returns where it is."""
-    target = folder / "solutions" / f"{script.stem}.ipynb"
+    name = f"{script.stem}.ipynb"
+    target = folder / name if name in ALONE else folder / "solutions" / name
     write(target, from_percent(script.read_text(encoding="utf-8")))
     return target
 
@@ -349,7 +356,7 @@ def _report(folder: Path) -> int:
     if found:
         print("`make notebooks` makes them anew.")
         return 1
-    print(f"ok: {len(sources(folder))} lessons, both versions")
+    print(f"ok: {len(sources(folder))} notebooks, all versions")
     return 0
 
 
@@ -360,7 +367,7 @@ def _make_all(found: list[Path]) -> int:
         except CellExecutionError as error:
             print(f"{source.name}: a cell failed\n{error}", file=sys.stderr)
             return 1
-        print(f"made {source.name}, both versions", flush=True)
+        print(f"made {source.name}, all versions", flush=True)
     return 0
 
 

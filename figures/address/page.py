@@ -26,9 +26,9 @@ STYLE = (
 CONTROLS = (
     "<div class='bar' role='group' aria-label='choose a token'>"
     "<button type='button' data-act='back' aria-label='previous token' "
-    "title='previous token'>◀</button>"
+    "title='previous token'>←</button>"
     "<button type='button' data-act='forward' aria-label='next token' "
-    "title='next token'>▶</button>"
+    "title='next token'>→</button>"
     "<input type='range' data-act='slide' min='0' value='0' "
     "aria-label='position'>"
     "<label>position <input type='number' data-act='position' min='0' "

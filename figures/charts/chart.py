@@ -1,69 +1,47 @@
 """A chart of matplotlib in the colours of the block maps, with its numbers as a table.
 
 Every chart is made of rows: they are what is drawn, what the table below says and what
-a cell can assert. matplotlib draws in the colours of the light page; on the way out
-each of them becomes a variable, so that the chart follows the page like every figure.
+a cell can assert. `form.py` says how charts look, `svg.py` makes them follow the page.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
-from matplotlib import rc_context
+from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.rcsetup import cycler
 
+from figures.charts.form import COLOUR, FORM, HEIGHT, SERIES, Series
+from figures.charts.svg import UnreadableChart, chart_svg
 from figures.layout import WIDTH
 from figures.page import STYLE, image
-from figures.theme import COLOURS, SANS, TOKENS, base_css
-from figures.words import esc, plural
+from figures.words import esc, plural, visible
+
+__all__ = [
+    "COLOUR",
+    "HEIGHT",
+    "SERIES",
+    "Cell",
+    "Chart",
+    "Series",
+    "UnreadableChart",
+    "make_chart",
+    "shown",
+    "table",
+]
 
 Cell = str | int | float | None
 """What stands in one field of the table; None is a dash."""
 
-HEIGHT = 330
-"""Height of a chart in px, at the width of a block map."""
 
-COLOUR = {colour.name: colour.edge[0] for colour in COLOURS} | {
-    role: TOKENS[role][0] for role in ("ink", "muted", "line", "inset", "hatch", "edge")
-}
-"""Colours for `plot`: the palette by name (`"blue"`), and the roles of a page."""
-
-_FORM: Any = {  # matplotlib's types know each name
-    "svg.fonttype": "none",  # text stays text: it can be read out and searched
-    "svg.hashsalt": "chart",  # the same chart gives the same file
-    "font.size": 13.0,
-    "font.family": "DejaVu Sans",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": COLOUR["edge"],
-    "axes.labelcolor": COLOUR["ink"],
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": COLOUR["line"],
-    "text.color": COLOUR["ink"],
-    "xtick.color": COLOUR["edge"],
-    "ytick.color": COLOUR["edge"],
-    "xtick.labelcolor": COLOUR["ink"],
-    "ytick.labelcolor": COLOUR["ink"],
-    "legend.frameon": False,
-    "hatch.color": COLOUR["ink"],
-    "hatch.linewidth": 1.0,
-    "lines.linewidth": 2.4,
-    "lines.markersize": 7.0,
-    "figure.facecolor": TOKENS["paper"][0],
-    "axes.facecolor": TOKENS["paper"][0],
-    "savefig.facecolor": TOKENS["paper"][0],
-    "axes.prop_cycle": cycler(color=[c.edge[0] for c in COLOURS]),
-}
+SUMMARY = "The same numbers as a table"
+ELSEWHERE = "The numbers stand in the table below."
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +72,15 @@ class Chart:
         return f"Chart({self.title!r}, {plural(len(self.rows), 'row')})"
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        printer.text("\n".join([self.title, *_aligned(self.columns, self.rows)]))
+        lines = [self.title, *_aligned(self.columns, self.rows)]
+        printer.text("\n".join(map(visible, lines)))
 
     def _repr_html_(self) -> str:
         note = f"<p class='kvnote'><small>{esc(self.note)}</small></p>"
         return (
             f"<div class='kvpage'>{STYLE}<p class='kvsay'><b>{esc(self.title)}</b></p>"
-            f"{image(self.svg, self.title)}{note if self.note else ''}"
-            "<details><summary>The same numbers as a table</summary>"
+            f"{image(self.svg, f'{self.title} {ELSEWHERE}')}{note if self.note else ''}"
+            f"<details><summary>{SUMMARY}</summary>"
             f"{table(self.columns, self.rows, self.title)}</details></div>"
         )
 
@@ -117,65 +96,48 @@ def make_chart(
     note: str = "",
 ) -> Chart:
     """Draw a chart. `plot` gets the matplotlib `Axes` (as many as there are `panels`,
-    side by side) and draws what is in `rows`, in colours from `COLOUR`.
+    side by side) and draws what is in `rows`, in colours from `COLOUR`. Where there are
+    several series, `SERIES` gives each a pattern, a marker and a stroke of its own.
 
-    `title` is the sentence above it: what there is to see, in plain words.
+    `title` is the sentence above it: what there is to see, in plain words. Text is
+    drawn as it is: `$x$` is no formula.
+
+    Raises `ValueError` for a row that does not fit the columns, and `UnreadableChart`
+    for a colour that is none of ours or text that is too small.
     """
     kept = tuple(tuple(row) for row in rows)
-    with rc_context(_FORM):
+    _check(columns, kept)
+    with style.context(["default", FORM]):
         figure = Figure(figsize=(WIDTH / 72, height / 72), layout="constrained")
         axes: list[Axes] = list(figure.subplots(1, panels, squeeze=False)[0])
         plot(*axes)
-        svg = _svg(figure, title)
+        svg = chart_svg(figure, title)
     return Chart(title, tuple(columns), kept, svg, note)
 
 
-# --- from matplotlib's file to a figure of ours ---------------------------------------
-
-
-def _svg(figure: Figure, title: str) -> str:
-    text = io.StringIO()
-    nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    canvas: Any = FigureCanvasSVG(figure)
-    canvas.print_svg(text, metadata=nothing)
-    whole = text.getvalue()
-    body = whole[whole.index("<svg") :]
-    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
-    head, _, rest = body.partition(">")
-    box = re.search(r'viewBox="([^"]*)"', head)
-    assert box is not None, "matplotlib writes a viewBox"
-    rest = rest.replace("'DejaVu Sans'", SANS.replace('"', "'"))
-    for colour, name in _VARIABLES.items():
-        rest = rest.replace(colour, name)
-    return (
-        "<svg xmlns='http://www.w3.org/2000/svg' "
-        "xmlns:xlink='http://www.w3.org/1999/xlink' class='kvfig kvchart' role='img' "
-        f"aria-label='{esc(title)}' viewBox='{box[1]}'><style>{base_css()}</style>"
-        + re.sub(r"\n\s*", "\n", rest).strip()
-    )
-
-
-def _variables() -> Iterator[tuple[str, str]]:
-    for role in ("ink", "muted", "line", "inset", "hatch", "edge", "paper"):
-        yield TOKENS[role][0], f"var(--{role})"
-    for colour in COLOURS:
-        light, dark = colour.edge
-        yield light, light if light == dark else f"light-dark({light},{dark})"
-
-
-_VARIABLES: Mapping[str, str] = dict(_variables())
+def _check(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    if not columns:
+        raise ValueError("a chart needs columns: they name what stands in its rows")
+    for number, row in enumerate(rows):
+        if len(row) != len(columns):
+            raise ValueError(
+                f"row {number} has {plural(len(row), 'value')}, and there are "
+                f"{plural(len(columns), 'column')}: {', '.join(columns)}"
+            )
 
 
 # --- the same as a table --------------------------------------------------------------
 
 
-def shown(value: Cell) -> str:
+def shown(value: object) -> str:
     """A number as people write it: `15,700`, `20.4`; text as it is; None as a dash."""
     if value is None:
         return "–"
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str) or not isinstance(value, Real):
         return str(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    if isinstance(value, Integral) or abs(float(value)) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], caption: str) -> str:

@@ -86,6 +86,18 @@ def browser(executable: Path | None = None) -> Iterator[Browser]:
             chromium.close()
 
 
+def write(lab: Lab, name: str, *sources: str) -> str:
+    """Make a notebook of code cells on the server; return its path."""
+    cells: list[dict[str, object]] = [
+        {"cell_type": "code", "id": f"cell-{i}", "source": source, "metadata": {}}
+        | {"outputs": [], "execution_count": None}
+        for i, source in enumerate(sources)
+    ]
+    notebook = {"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells}
+    (lab.server.work / name).write_text(json.dumps(notebook), encoding="utf-8")
+    return name
+
+
 @dataclass(slots=True)
 class Lab:
     """One page with JupyterLab in it, and the notebook that is open there."""
