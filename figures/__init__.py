@@ -7,9 +7,14 @@
 To read it, begin with what everything draws with: `theme.py` (colours), `words.py`
 (text made safe and measured), `scene.py` (what a picture has to say). Then a block map:
 `layout.py`, `marks.py`, `draw_*.py`, `lines.py`, and `svg.py`, which puts it together.
-Then what shows it: `page.py`, `still.py`, `stage.py` (widgets), `blockmap.py`,
-`machine.py` (widgets with steps), `film.py` and `player.py`. `address/` has the same
-parts for an address, `race/` for allocation policies side by side.
+Then what shows it: `page.py`, `text.py` and `tables.py` (the same without a picture),
+`still.py`, `stage.py` (widgets), `blockmap.py`, `machine.py` (widgets with steps),
+`film.py` and `player.py`.
+
+A folder holds a picture of its own with the same parts: `address/` (one token),
+`reservations/` (four memories), `race/` (policies), `beams/`, `ribbon/` (the free
+queue), `prefixes/` (hashes) and `playground/`; `fragmentation.py` and `pool_ruler.py`
+are smaller ones. `charts/` draws experiments with matplotlib.
 """
 
 from __future__ import annotations

@@ -37,13 +37,21 @@ class Player(TimeMachine):
     ) -> None:
         self.film = Film(log_of(source), labels)
         opening = self.film.frame(at or 0).step
-        self._still = self.film.fullest() if at is None else opening
-        extra = f"<div data-part='audit'></div>{legend_details()}"
-        super().__init__(shell(SUMMARY, bar(), extra, stays=True))
+        self._still = self.best_still() if at is None else opening
+        super().__init__(self.outline())
         self._go(opening, playing=False)
 
     def __repr__(self) -> str:
-        return f"Player({len(self.film) - 1} steps)"
+        return f"{type(self).__name__}({self.last_step} steps)"
+
+    def outline(self) -> str:
+        """The widget's HTML, its parts still empty."""
+        extra = f"<div data-part='audit'></div>{legend_details()}"
+        return shell(SUMMARY, bar(), extra, stays=True)
+
+    def best_still(self) -> int:
+        """The step for a page without a kernel."""
+        return self.film.fullest()
 
     @property
     def last_step(self) -> int:
@@ -60,10 +68,15 @@ class Player(TimeMachine):
             "say": esc(frame.sentence),
             "space": esc(self.film.longest_sentence()),
             "picture": self.svg(frame, prefix=self.prefix, interactive=True),
+        }
+        self.place(parts | self.below(frame), self.step_controls(), self.tick)
+
+    def below(self, frame: Frame) -> dict[str, str]:
+        """The parts below the picture."""
+        return {
             "audit": audit_panel(frame.after),
             "tables": state_tables(frame.after, self.film.labels),
         }
-        self.place(parts, self.step_controls(), self.tick)
 
     def svg(
         self, frame: Frame, *, prefix: str | None = None, interactive: bool = False

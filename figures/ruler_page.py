@@ -8,6 +8,7 @@ import torch
 
 from figures.ruler_models import MODELS
 from figures.ruler_sums import UNITS, PoolSums
+from figures.tables import html_table
 from figures.words import esc
 
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -36,24 +37,14 @@ SUMMARY = "The same numbers as a table, and where the shapes come from"
 
 def tables(sums: PoolSums) -> str:
     """The arithmetic as a table, and the shapes with their sources."""
-    rows = "".join(
-        f"<tr><th scope='row'>{one.outcome}</th><td>{one.rule}</td>"
-        f"<td>{one.text}</td></tr>"
-        for one in sums.equations()
-    )
-    head = "".join(f"<th scope='col'>{n}</th>" for n in ("what", "rule", "in numbers"))
-    sources = "".join(
-        f"<tr><th scope='row'>{esc(m.name)}</th>"
-        + "".join(f"<td>{n}</td>" for n in m.shape)
-        + f"<td>{esc(m.source)}</td></tr>"
-        for m in MODELS
-    )
-    columns = ("model", "layers", "KV heads", "head size", "source")
-    models = "".join(f"<th scope='col'>{n}</th>" for n in columns)
-    return (
-        f"<table><caption>How many blocks fit</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{rows}</tbody></table><table><caption>Shapes</caption><thead><tr>"
-        f"{models}</tr></thead><tbody>{sources}</tbody></table>"
+    return html_table(
+        "How many blocks fit",
+        ("what", "rule", "in numbers"),
+        ((one.outcome, one.rule, one.text) for one in sums.equations()),
+    ) + html_table(
+        "Shapes",
+        ("model", "layers", "KV heads", "head size", "source"),
+        ((esc(m.name), *map(str, m.shape), esc(m.source)) for m in MODELS),
     )
 
 

@@ -12,6 +12,7 @@ from blockmgr.block import NULL_BLOCK_ID
 from blockmgr.events import Ids, Snapshot
 from figures.heat import ranges
 from figures.scene import Scene, scene
+from figures.tables import html_table
 from figures.words import Labels, esc, isolate, listed, plural, token_texts
 
 MOST_ROWS = 100
@@ -65,20 +66,8 @@ def _tier(what: Scene, sequences: str, blocks: str, queue: str) -> str:
 
 
 def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
     all_rows = list(rows)
-    body = "".join(
-        f"<tr><th scope='row'>{row[0]}</th>"
-        + "".join(f"<td>{cell}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in all_rows[:MOST_ROWS]
-    )
-    more = len(all_rows) - MOST_ROWS
-    rest = f"<p>… and {plural(more, 'row')} more.</p>" if more > 0 else ""
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{columns}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{rest}"
-    )
+    return html_table(caption, head, all_rows[:MOST_ROWS], count=len(all_rows))
 
 
 def _sequence_rows(what: Scene) -> Iterable[Sequence[str]]:

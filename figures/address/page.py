@@ -9,6 +9,7 @@ from figures import page as stills
 from figures.address.layout import WIDTH
 from figures.address.sums import sentence
 from figures.address.trail import Trail
+from figures.tables import html_table
 from figures.theme import MIN_SCALE
 from figures.words import Labels, esc, isolate
 
@@ -49,16 +50,11 @@ def options(names: Sequence[str]) -> str:
 
 def table(way: Trail) -> str:
     """Every step of the way: the rule, the numbers, what comes out."""
-    rows = "".join(
-        f"<tr><th scope='row'>{esc(step.outcome)}</th><td>{esc(step.rule)}</td>"
-        f"<td>{esc(step.text)}</td></tr>"
-        for step in way.equations()
-    )
-    return (
-        f"<table><caption>Position {way.address.position} of "
-        f"<bdi>{esc(isolate(way.seq_id))}</bdi></caption><thead><tr>"
-        "<th scope='col'>what</th><th scope='col'>rule</th>"
-        f"<th scope='col'>in numbers</th></tr></thead><tbody>{rows}</tbody></table>"
+    name = f"<bdi>{esc(isolate(way.seq_id))}</bdi>"
+    return html_table(
+        f"Position {way.address.position} of {name}",
+        ("what", "rule", "in numbers"),
+        (map(esc, (e.outcome, e.rule, e.text)) for e in way.equations()),
     )
 
 

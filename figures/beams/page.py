@@ -9,6 +9,7 @@ from figures.beams.rules import LONGEST_WORD, Move
 from figures.beams.search import Search
 from figures.beams.svg import text_of
 from figures.sentences import describe
+from figures.tables import html_table
 from figures.text import state_tables
 from figures.words import esc, isolate, listed, plural
 
@@ -105,22 +106,19 @@ def story(search: Search) -> str:
 
 def tables(search: Search) -> str:
     """The beams, then the whole state."""
-    counts = search.state.ref_cnt
-    rows = "".join(
-        f"<tr><th scope='row'>{name}</th><td>{beam.score:.2f}</td>"
-        f"<td><bdi>{esc(isolate(text_of(search, name), 200))}</bdi></td><td>"
-        + ", ".join(
-            f"block {b} (ref count {counts[b]})"
-            for b in search.manager.block_table(name)
-        )
-        + "</td></tr>"
-        for name, beam in search.beams.items()
+    caption = (
+        f"Living beams, after the prompt “{esc(isolate(' '.join(search.prompt), 200))}”"
     )
+    head = ("beam", "score", "words", "block table")
+    beams = html_table(caption, head, (_beam_row(search, n) for n in search.beams))
+    return beams + state_tables(search.state, search.words.labels)
+
+
+def _beam_row(search: Search, name: str) -> tuple[str, ...]:
+    counts, table = search.state.ref_cnt, search.manager.block_table(name)
     return (
-        "<table><caption>Living beams, after the prompt “"
-        f"{esc(isolate(' '.join(search.prompt), 200))}”</caption><thead><tr>"
-        "<th scope='col'>beam</th><th scope='col'>score</th>"
-        "<th scope='col'>words</th><th scope='col'>block table</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table>"
-        + state_tables(search.state, search.words.labels)
+        name,
+        f"{search.beams[name].score:.2f}",
+        f"<bdi>{esc(isolate(text_of(search, name), 200))}</bdi>",
+        ", ".join(f"block {b} (ref count {counts[b]})" for b in table),
     )

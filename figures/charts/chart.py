@@ -21,6 +21,7 @@ from figures.charts.form import COLOUR, FORM, HEIGHT, SERIES, Series
 from figures.charts.svg import UnreadableChart, chart_svg
 from figures.layout import WIDTH
 from figures.page import STYLE, image
+from figures.tables import html_table
 from figures.words import esc, plural, visible
 
 __all__ = [
@@ -142,17 +143,8 @@ def shown(value: object) -> str:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], caption: str) -> str:
     """An HTML table: the first column says what a row is about."""
-    head = "".join(f"<th scope='col'>{esc(name)}</th>" for name in columns)
-    body = "".join(
-        f"<tr><th scope='row'>{esc(shown(row[0]))}</th>"
-        + "".join(f"<td>{esc(shown(value))}</td>" for value in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f"<table><caption>{esc(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+    head = [esc(name) for name in columns]
+    return html_table(esc(caption), head, ([esc(shown(c)) for c in r] for r in rows))
 
 
 def _aligned(columns: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Iterator[str]:

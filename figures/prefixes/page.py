@@ -8,9 +8,10 @@ from figures import page as stills
 from figures.prefixes.box import WORDS
 from figures.prefixes.chains import NAMES, Change, Study, fresh
 from figures.prefixes.story import covered, sentence
+from figures.tables import html_table
 from figures.text import MOST_ROWS
 from figures.theme import owner_rules
-from figures.words import esc, isolate, plural
+from figures.words import esc, isolate
 
 SUMMARY = "The same blocks as a table"
 SIZES = (2, 3, 4, 6, 8, 12, 16)
@@ -74,19 +75,8 @@ def table(study: Study, change: Change | None = None) -> str:
     """Every block: where it lies, what is in it, what its hash is made of."""
     rows = list(_rows(study, change))
     head = ("block", "physical", "ref count", "tokens", "hash", "made from", "fate")
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
-    body = "".join(
-        f"<tr><th scope='row'>{row[0]}</th>"
-        + "".join(f"<td>{cell}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in rows[:MOST_ROWS]
-    )
-    more = len(rows) - MOST_ROWS
-    rest = f"<p>… and {plural(more, 'row')} more.</p>" if more > 0 else ""
-    return (
-        f"<table><caption>Blocks of {study.block_size} tokens</caption><thead><tr>"
-        f"{columns}</tr></thead><tbody>{body}</tbody></table>{rest}"
-    )
+    caption = f"Blocks of {study.block_size} tokens"
+    return html_table(caption, head, rows[:MOST_ROWS], count=len(rows))
 
 
 def _rows(study: Study, change: Change | None) -> Iterator[tuple[str, ...]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from blockmgr.contest import Place
 from figures.machine import bar
 from figures.page import STYLE, image
 from figures.race.film import RaceFilm
+from figures.tables import html_table
 from figures.words import esc, isolate, listed
 
 MOST_K = 6
@@ -28,14 +29,14 @@ def tables(film: RaceFilm, step: int) -> str:
     lanes = (_lane_row(film, lane, step) for lane in range(3))
     jobs = (_job_row(film, index, step) for index in range(len(film.jobs)))
     heads = [title.lower() for title, _ in film.titles]
-    return _table(
+    return html_table(
         f"Three lanes after step {step}",
         (
             *("lane", "calls that take", "blocks taken", "slots empty now"),
             *("blocks in use", "at the door", "stalled", "what happened"),
         ),
         lanes,
-    ) + _table(
+    ) + html_table(
         "The jobs, and in which step each got its last token",
         ("job", "arrives in step", "prompt", "output", *heads),
         jobs,
@@ -70,20 +71,6 @@ def _job_row(film: RaceFilm, index: int, step: int) -> Sequence[str]:
         f"<bdi>{esc(isolate(job.name))}</bdi>",
         *map(str, job[1:]),
         *(f"step {end}" if end <= step else "not yet" for end in ends),
-    )
-
-
-def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
-    body = "".join(
-        f"<tr><th scope='row'>{first}</th>"
-        + "".join(f"<td>{cell}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{columns}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
     )
 
 

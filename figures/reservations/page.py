@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from figures.machine import bar
 from figures.page import STYLE, image
 from figures.reservations.film import MOST_TOKENS, SLOTS, ReservationFilm
+from figures.tables import html_table
 from figures.words import esc
 
 SIZES = (1, 2, 4, 8, 16)
@@ -27,14 +28,14 @@ CONTROLS = bar() + (
 
 def tables(film: ReservationFilm, step: int) -> str:
     """What the slots are good for, then who lies where, as HTML."""
-    return _table(
+    return html_table(
         f"Four memories of {SLOTS} slots after step {step}",
         (
             *("memory", "run", "wait", "served", "tokens", "reserved", "internal"),
             *("external", "what happened"),
         ),
         (_lane_row(film, lane, step) for lane in range(4)),
-    ) + _table(
+    ) + html_table(
         "Who has which slots",
         ("memory", "request", "slots", "with a token"),
         (row for lane in range(4) for row in _owner_rows(film, lane, step)),
@@ -44,9 +45,9 @@ def tables(film: ReservationFilm, step: int) -> str:
 def _lane_row(film: ReservationFilm, lane: int, step: int) -> Sequence[str]:
     now = film.frame(lane, step)
     return (
-        ": ".join(film.titles[lane]),
+        esc(": ".join(film.titles[lane])),
         *map(str, (now.running, now.waiting, film.done(lane, step), *now.account)),
-        film.sentence(lane, step),
+        esc(film.sentence(lane, step)),
     )
 
 
@@ -59,21 +60,7 @@ def _owner_rows(film: ReservationFilm, lane: int, step: int) -> Iterable[Sequenc
             held.setdefault(piece.owner, []).append(f"{piece.start}–{last}")
             filled[piece.owner] = filled.get(piece.owner, 0) + piece.tokens
     for name in sorted(held, key=lambda name: int(name[1:])):
-        yield film.titles[lane][0], name, ", ".join(held[name]), str(filled[name])
-
-
-def _table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
-    body = "".join(
-        f"<tr><th scope='row'>{esc(first)}</th>"
-        + "".join(f"<td>{esc(cell)}</td>" for cell in rest)
-        + "</tr>"
-        for first, *rest in rows
-    )
-    return (
-        f"<table><caption>{esc(caption)}</caption><thead><tr>{columns}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+        yield esc(film.titles[lane][0]), name, ", ".join(held[name]), str(filled[name])
 
 
 def page(film: ReservationFilm, step: int, svg: str) -> str:

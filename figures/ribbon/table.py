@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from figures.film import Frame
 from figures.ribbon.moves import EVICTED, HEAD, HIT, TAIL, TAKEN, Moves, moves
+from figures.tables import html_table
 from figures.text import MOST_ROWS
-from figures.words import plural
 
 SUMMARY = "The same queue as tables"
 
@@ -25,12 +25,14 @@ def ribbon_tables(frame: Frame) -> str:
     rows = [_row(frame, told, i, b) for i, b in enumerate(queue[:MOST_ROWS])]
     caption = f"Free queue after step {frame.step}, head first"
     head = ("place", "block", "content", "place before", "in this step")
-    tables = _table(caption, head, rows, len(queue))
+    tables = html_table(caption, head, rows, count=len(queue), one="block")
     if not told.left:
         return tables
     gone = [_gone(told, b) for b in list(told.left)[:MOST_ROWS]]
     caption = "What left the queue in this step"
-    return tables + _table(caption, ("block", "how"), gone, len(told.left))
+    return tables + html_table(
+        caption, ("block", "how"), gone, count=len(told.left), one="block"
+    )
 
 
 def _row(frame: Frame, told: Moves, place: int, block_id: int) -> Sequence[str]:
@@ -49,22 +51,3 @@ def _gone(told: Moves, block_id: int) -> Sequence[str]:
     lost = told.forgot.get(block_id)
     how = _LEFT[told.left[block_id]] + (f" ({lost[:4]})" if lost else "")
     return str(block_id), how
-
-
-def _table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], count: int
-) -> str:
-    """An HTML table of `rows`, the first of `count`."""
-    columns = "".join(f"<th scope='col'>{name}</th>" for name in head)
-    body = "".join(
-        f"<tr><th scope='row'>{row[0]}</th>"
-        + "".join(f"<td>{value}</td>" for value in row[1:])
-        + "</tr>"
-        for row in rows
-    )
-    more = count - len(rows)
-    rest = f"<p>… and {plural(more, 'block')} more.</p>" if more else ""
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{columns}</tr></thead>"
-        f"<tbody>{body}</tbody></table>{rest}"
-    )

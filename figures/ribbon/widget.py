@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from blockmgr import BlockManager
-from blockmgr.events import EventLog
-from figures.film import Film, Frame
-from figures.machine import TimeMachine, bar
+from functools import cached_property
+
+from figures.film import Frame
+from figures.machine import bar
 from figures.page import page
-from figures.player import every_step, log_of
+from figures.player import Player, every_step
 from figures.ribbon.story import Chronicle, story_html
 from figures.ribbon.svg import ribbon_svg
 from figures.ribbon.table import SUMMARY, ribbon_tables
 from figures.stage import shell
-from figures.words import Labels, esc
 
 KEY = (
     "<p class='kvnote'>The point of a ribbon is the head of the queue: the next "
@@ -28,10 +27,10 @@ _STYLE = (
 _BELOW = f"<style>{_STYLE}</style><div data-part='story'></div>{KEY}"
 
 
-class QueueRibbon(TimeMachine):
+class QueueRibbon(Player):
     """Steps through a recorded run and shows the free queue before and after a step.
 
-    It takes what a `Player` takes, and its buttons and keys are the same. A click on
+    It is a `Player` with another picture, and takes what that takes. A click on
     a block selects it in all its places and tells its story. A page without a kernel
     shows step `at`, or without it the step in which most blocks moved.
 
@@ -39,40 +38,17 @@ class QueueRibbon(TimeMachine):
     that is not there.
     """
 
-    def __init__(
-        self,
-        source: BlockManager | EventLog,
-        *,
-        labels: Labels = None,
-        at: int | None = None,
-    ) -> None:
-        self.film = Film(log_of(source), labels)
-        self._chronicle = Chronicle(self.film)
-        opening = self.film.frame(at or 0).step
-        self._still = self._liveliest() if at is None else opening
-        super().__init__(shell(SUMMARY, bar(), _BELOW, stays=True))
-        self._go(opening, playing=False)
+    def outline(self) -> str:
+        """The widget's HTML, its parts still empty."""
+        return shell(SUMMARY, bar(), _BELOW, stays=True)
 
-    def __repr__(self) -> str:
-        return f"QueueRibbon({len(self.film) - 1} steps)"
+    def below(self, frame: Frame) -> dict[str, str]:
+        """The chosen block's story, and the queue as tables."""
+        return {"story": self.story(frame), "tables": ribbon_tables(frame)}
 
-    @property
-    def last_step(self) -> int:
-        """The number of the last step; the log may still grow."""
-        return len(self.film) - 1
-
-    def draw(self) -> None:
-        """Place the frame of the present step, and the chosen block's story."""
-        frame = self.film.frame(self.step)
-        parts = {
-            "count": self.count,
-            "say": esc(frame.sentence),
-            "space": esc(self.film.longest_sentence()),
-            "picture": self.svg(frame, prefix=self.prefix, interactive=True),
-            "story": self.story(frame),
-            "tables": ribbon_tables(frame),
-        }
-        self.place(parts, self.step_controls(), self.tick)
+    @cached_property
+    def _chronicle(self) -> Chronicle:
+        return Chronicle(self.film)
 
     def story(self, frame: Frame) -> str:
         """The chosen block's story so far, as HTML."""
@@ -91,8 +67,8 @@ class QueueRibbon(TimeMachine):
             words=frame.sentence,
         )
 
-    def _liveliest(self) -> int:
-        """The last of the steps in which most blocks moved: the best still."""
+    def best_still(self) -> int:
+        """The last of the steps in which most blocks moved."""
         moved = [
             sum(len(getattr(change, "block_ids", ())) for change in event.changes)
             for event in self.film.log

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from .server import ROOT, LabServer
 
@@ -124,10 +125,22 @@ class Lab:
         lab.page.set_default_timeout(30_000)
         lab.page.on("console", lambda message: lab._hear(message))
         lab.page.on("pageerror", lambda error: lab.console.append(str(error)))
-        lab.page.goto(f"{server.url}/lab?reset&token={server.token}")
-        lab.page.wait_for_function("window.jupyterapp !== undefined")
-        lab.page.evaluate("async () => { await window.jupyterapp.restored; }")
+        lab._load()
         return lab
+
+    def _load(self, tries: int = 3) -> None:
+        """Load JupyterLab itself. On a busy machine one of its many files can stay
+        away; then the page is loaded again. What is tested comes after this."""
+        for left in reversed(range(tries)):
+            self.page.goto(f"{self.server.url}/lab?reset&token={self.server.token}")
+            try:
+                self.page.wait_for_function("window.jupyterapp !== undefined")
+            except PlaywrightTimeout:
+                if not left:
+                    raise
+            else:
+                break
+        self.page.evaluate("async () => { await window.jupyterapp.restored; }")
 
     # -- the notebook ------------------------------------------------------------
 
