@@ -781,3 +781,7 @@ def test_a_resume_may_begin_with_a_chunk_unless_all_must_fit() -> None:
     refused = manager.resume("a", num_tokens=4, full_sequence_must_fit=True)
     assert (refused.status, refused.needed, refused.free) == ("LATER", 5, 2)
     assert manager.resume("a", num_tokens=4).new_blocks != ()
+
+
+def test_a_block_holds_16_tokens_unless_told() -> None:
+    assert BlockManager(num_blocks=8).block_size == 16
