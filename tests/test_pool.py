@@ -216,3 +216,10 @@ def test_a_removal_is_written_down() -> None:
 
 def test_nothing_is_written_down_unless_asked() -> None:
     assert cached_pool().changes is None
+
+
+def test_a_pool_caches_and_compares_unless_told() -> None:
+    pool = BlockPool(4)
+    assert pool.enable_caching
+    pool.cache_blocks(pool.get_new_blocks(1), [BlockHash(b"same", b"one")])
+    assert pool.get_cached_blocks([BlockHash(b"same", b"two")], 1) == []
