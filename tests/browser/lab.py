@@ -99,6 +99,11 @@ def write(lab: Lab, name: str, *sources: str) -> str:
     return name
 
 
+def part(stage: Locator, name: str) -> Locator:
+    """One part of a stage: `count`, `say`, `picture`, `audit`, `tables`, `error`."""
+    return stage.locator(f"[data-part={name}]")
+
+
 @dataclass(slots=True)
 class Lab:
     """One page with JupyterLab in it, and the notebook that is open there."""

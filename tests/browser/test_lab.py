@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from .axe import expect_accessible
-from .lab import SHOTS, CellFailed, Lab, write
+from .lab import SHOTS, CellFailed, Lab, part, write
 from .server import ROOT
 from .static import open_without_kernel
 
@@ -73,11 +73,6 @@ def player(lab: Lab) -> Locator:
     lab.kernel_exec("player.speed = 1")
     expect(part(cell, "count")).to_have_text("step 0 of 45")
     return cell
-
-
-def part(cell: Locator, name: str) -> Locator:
-    """One part of a stage: `count`, `say`, `picture`, `audit`, `tables`, `error`."""
-    return cell.locator(f"[data-part={name}]")
 
 
 def expect_step(lab: Lab, cell: Locator, step: int) -> None:

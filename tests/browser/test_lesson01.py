@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .axe import expect_accessible
-from .lab import Lab
+from .lab import Lab, part
 
 expect.set_options(timeout=15_000)
 
@@ -16,10 +16,6 @@ pytestmark = pytest.mark.browser
 
 WHY = "notebooks/01_why_blocks.ipynb"
 WIDGET = "[v for v in Out.values() if type(v).__name__ == 'Reservations'][-1]"
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .axe import expect_accessible
-from .lab import Lab
+from .lab import Lab, part
 
 expect.set_options(timeout=15_000)
 
@@ -18,10 +18,6 @@ POOL = "notebooks/02_the_memory_pool.ipynb"
 def shown(kind: str) -> str:
     """An expression for the widget of this class that the kernel displayed last."""
     return f"[v for _, v in sorted(Out.items()) if type(v).__name__ == '{kind}'][-1]"
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 def to_and_fro(lab: Lab, slider: Locator, last: int, rounds: int = 3) -> None:

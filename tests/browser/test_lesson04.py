@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from .lab import Lab, write
+from .lab import Lab, part, write
 
 expect.set_options(timeout=15_000)
 
@@ -29,10 +29,6 @@ def race(lab: Lab) -> Locator:
     lab.kernel_exec("race.playing, race.k, race.step, race.speed = False, 3, 0, 1")
     expect(part(cell, "count")).to_have_text("step 0 of 23")
     return cell
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 def expect_step(lab: Lab, cell: Locator, step: int) -> None:

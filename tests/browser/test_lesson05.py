@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .axe import expect_accessible
-from .lab import Lab
+from .lab import Lab, part
 
 pytestmark = pytest.mark.browser
 
@@ -28,10 +28,6 @@ def tree(lab: Lab) -> Locator:
     cell.get_by_role("slider", name="beam width").fill("3")
     expect(part(cell, "count")).to_have_text("3 beams")
     return cell
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 def press(cell: Locator, name: str) -> None:

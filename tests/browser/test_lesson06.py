@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from .lab import Lab, write
+from .lab import Lab, part, write
 
 expect.set_options(timeout=15_000)
 
@@ -55,10 +55,6 @@ def ribbon(lab: Lab) -> Locator:
     expect(part(lab.cell(1), "count")).to_have_text("step 4 of 6")
     expect(part(lab.cell(1), "story")).to_contain_text("Click a block")
     return lab.cell(1)
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 def expect_queue(cell: Locator, kind: str, *ids: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from .lab import Lab, write
+from .lab import Lab, part, write
 
 expect.set_options(timeout=15_000)
 
@@ -18,10 +18,6 @@ NAME = "prefixes.ipynb"
 SETUP = "from figures import PrefixExplorer\nfrom figures.prefixes.story import tally"
 START = "You are a kind tutor . Answer in one line . Why is the sky blue ?"
 ODD = "<script>owned = 1</script> \u202eשלום\u202c 🧱🧱 " + "x" * 100_000
-
-
-def part(cell: Locator, name: str) -> Locator:
-    return cell.locator(f"[data-part={name}]")
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from .axe import expect_accessible
-from .lab import Lab
+from .lab import Lab, part
 
 expect.set_options(timeout=15_000)
 
@@ -62,10 +62,6 @@ def stage(lab: Lab) -> Iterator[Locator]:
     yield stage
     expect_in_order(lab, stage)
     assert lab.kernel_eval(COUNTS) == before
-
-
-def part(stage: Locator, name: str) -> Locator:
-    return stage.locator(f"[data-part={name}]")
 
 
 def press(stage: Locator, name: str) -> None:
